@@ -27,7 +27,7 @@ _COMMENT_BEFORE = re.compile(r"(?:<!--(?:(?!-->).)*-->|#[^\r\n]*|//[^\r\n]*)\s*-
 
 
 def read_entry(raw: bytes, stem: str) -> Entry | Issue:
-    """What an agent file says, or the issue that keeps it from being served: a hint for a file without front matter."""
+    """The entry of an agent file, or the issue that keeps it from being served: a hint where it has no front matter."""
     try:
         text = decode(raw)
         document = split(text)
@@ -42,6 +42,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue:
     description = _scalar_text(said.get("description"))
     capabilities = _list_of_words(said.get("capabilities"))
     role = _scalar_text(said.get("role"))
+    tools = tool_names(said["tools"]) if "tools" in said else ()
     return Entry(
         name=name,
         description=description,
@@ -49,7 +50,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue:
         version=_scalar_text(said.get("version")) or None,
         capabilities=capabilities or derived_capabilities(description),
         is_derived=not capabilities,
-        tools=tool_names(said["tools"]) if "tools" in said else (),
+        tools=tools,
         tags=_list_of_words(said.get("tags")),
         use_when=_scalar_text(said.get("useWhen", said.get("use_when"))),
         role=role or None,
@@ -60,7 +61,9 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue:
         front_matter=front_matter,
         digest=content_digest(raw),
         size=len(raw),
+        # A token has about four characters: the estimate needs no tokenizer.
         tokens=(len(text) + 3) // 4,
+        # The body is cut from the raw bytes, so that its place is counted in bytes.
         body_at=len(raw) - len(document.body.encode()),
         issues=(*issues, *noticed, *_repeated_keys(tree), *_governing_keys(tree)),
     )
@@ -111,24 +114,26 @@ def _why_no_front_matter(text: str) -> tuple[str, str]:
 
 
 def _opens_late(text: str) -> bool:
-    """Whether a file has front matter, but something blank before it."""
+    """True if a file has front matter, but something blank before it."""
     return text.lstrip("\ufeff \t\r\n").startswith("---")
 
 
 def _parse_or_repair(front_matter: str) -> tuple[Mapping, list[Issue]]:
-    """The front matter, repaired where it is no YAML."""
+    """The front matter, repaired where it is not YAML."""
     try:
         return _with_keys(front_matter), []
     except Unreadable as stop:
         if conflict := conflict_issue(front_matter.encode()):
             # What a person has to settle is not repaired.
             raise Unreadable(structs.replace(conflict, line=conflict.line + 1)) from None
+        # What is too large or nested too deeply is not a slip that quotes could mend.
         if stop.issue.code is IssueCode.LIMIT:
             raise
         issue = structs.replace(stop.issue, severity=Severity.WARNING, code=IssueCode.FRONT_MATTER_REPAIRED)
         try:
             tree = _with_keys(repaired(front_matter))
         except Unreadable:
+            # The author is shown the fault of the text as it is written, not one that the repair made.
             raise stop from None
         return tree, [structs.replace(issue, hint="`agent catalog check --fix` repairs it")]
 
@@ -153,6 +158,7 @@ def _value_of_node(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of 
 
 
 def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
+    # The last one counts where a key is repeated, as the warning of `_repeated_keys` says.
     item = next((item for item in reversed(tree.items) if item.key == "name"), None)
     name = _scalar_text(item.value) if item else ""
     place = (item.line, item.column) if item else (1, 1)
@@ -175,7 +181,7 @@ def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
 
 
 def _repeated_keys(tree: Mapping) -> Iterator[Issue]:
-    """A warning for every key that stands there again."""
+    """A warning for every key that is given again."""
     first: dict[str, int] = {}
     for item in tree.items:
         if item.key in first:
@@ -193,7 +199,7 @@ def _governing_keys(tree: Mapping) -> Iterator[Issue]:
 
 
 def refused_name(name: str) -> str:
-    """Why a name cannot be part of a URI, or nothing."""
+    """The reason why a name cannot be part of a URI, or nothing."""
     if name in {"", ".", ".."} or "/" in name or "\\" in name:
         return "would be a path"
     if len(name) > _MAX_NAME:

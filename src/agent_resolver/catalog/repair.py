@@ -51,6 +51,7 @@ def repaired(front_matter: str) -> str:
     if _has_keys(front_matter):
         return front_matter
     mended = _repair_level(front_matter, 1)
+    # A repair quotes and moves: if a word is gone or new, it went wrong.
     return mended if is_strict_mapping(mended) and _words_of(mended) == _words_of(front_matter) else front_matter
 
 
@@ -59,18 +60,21 @@ def _words_of(text: str) -> Counter[str]:
 
 
 def _repair_level(front_matter: str, level: int) -> str:
+    # Only YAML 1.1 takes these characters for line breaks: as blanks they mean the same to every parser.
     lines = _LINE.findall(_LINE_SEPARATORS.sub(" ", front_matter))
     if len(lines) > _MOST_LINES:
         return front_matter
-    spaced = [
-        _TIGHT_KEY.sub(r"\1: ", line, count=1) if _TIGHT_KEY.match(line) else line for line in _from_margin(lines)
-    ]
+    spaced = [*map(_with_space_after_key, _from_margin(lines))]
     blocks: list[list[str]] = []
     for line, is_key in zip(spaced, keys_in_text(spaced, _key_at_margin), strict=True):
         if not blocks or is_key:
             blocks.append([])
         blocks[-1].append(line)
     return "".join(_mend_block(block, level) for block in blocks)
+
+
+def _with_space_after_key(line: str) -> str:
+    return _TIGHT_KEY.sub(r"\1: ", line, count=1) if _TIGHT_KEY.match(line) else line
 
 
 def _from_margin(lines: list[str]) -> list[str]:
@@ -166,10 +170,14 @@ def _mended_below(below: list[str], content: list[str], level: int) -> str:
 def _text_below(below: list[str]) -> str:
     """The lines of a text, each at least as far to the right as the first."""
     first = next((_margin_of(line) for line in below if line.strip()), "")
+    # YAML allows no tabs for indentation.
     margin = first if first and "\t" not in first else "  "
-    return "".join(
-        line if line.startswith(margin) or not line.strip() else margin + line.lstrip(" \t") for line in below
-    )
+    return "".join(_at_least_at(margin, line) for line in below)
+
+
+def _at_least_at(margin: str, line: str) -> str:
+    is_far_enough = line.startswith(margin) or not line.strip()
+    return line if is_far_enough else margin + line.lstrip(" \t")
 
 
 def _repair_nested(below: list[str], first: str, level: int) -> str:
@@ -185,17 +193,26 @@ def _mended_alone(lines: list[str], level: int) -> str:
 
 def _cut_margin(lines: list[str], width: int) -> list[str]:
     """The lines, each nearer to the margin by so many blanks, as far as it has them."""
-    return [line[min(width, len(_margin_of(line))) :] if line.strip() else line for line in lines]
+    return [_cut_line(line, width) for line in lines]
+
+
+def _cut_line(line: str, width: int) -> str:
+    # A blank line holds nothing but its margin, and its line break must stay.
+    return line[min(width, len(_margin_of(line))) :] if line.strip() else line
 
 
 def _pushed_in(text: str, margin: str) -> list[str]:
-    return [margin + line if line.strip() else line for line in _LINE.findall(text)]
+    return [_push_line(line, margin) for line in _LINE.findall(text)]
+
+
+def _push_line(line: str, margin: str) -> str:
+    return margin + line if line.strip() else line
 
 
 def _repair_list(below: list[str]) -> str:
     first = next(_margin_of(line) for line in below if not _is_aside(line))
     margin = "  " if "\t" in first else first
-    return "".join(line if _is_aside(line) else _repair_item(line, margin) for line in below)
+    return "".join(_repair_item(line, margin) for line in below)
 
 
 def _long_list(below: list[str], level: int) -> str:
@@ -214,7 +231,7 @@ def _long_list(below: list[str], level: int) -> str:
 
 
 def _item_indent(line: str) -> int:
-    """How far to the right an item has its text."""
+    """The column at which the text of an item starts."""
     dash = len(_margin_of(line)) + 1
     return dash + max(1, len(_margin_of(line[dash:])))
 
@@ -230,13 +247,15 @@ def _long_item(item: list[str], margin: str, level: int) -> str:
 
 
 def _repair_item(line: str, margin: str) -> str:
+    if _is_aside(line):
+        return line
     value = line.strip().removeprefix("-").strip()
     said = value if _is_yaml(f"- {value}\n") else _quote_for_yaml(value)
     return f"{margin}- {said}".rstrip() + _line_break(line)
 
 
 def _value_beside_key(line: str) -> str:
-    """What stands beside a key."""
+    """The text beside a key, without the blanks around it."""
     key = _match_key(line)
     return line[key.end() :].strip() if key else ""
 
@@ -252,7 +271,7 @@ def _has_block_scalar(line: str) -> bool:
 
 
 def _is_aside(line: str) -> bool:
-    """Whether a line is blank or a comment."""
+    """True if a line is blank or a comment."""
     return not line.strip() or line.lstrip(" \t").startswith("#")
 
 
@@ -285,6 +304,7 @@ def _quote_for_yaml(value: str) -> str:
     for quote in "\"'":
         if len(value) > 1 and value[0] == value[-1] == quote and not _is_closed_within(value[1:-1], quote):
             return _in_quotes(value[1:-1])
+    # A quote that is never closed is a slip, and not part of the text.
     is_not_closed = value.startswith('"') and value.count('"') == 1
     return _in_quotes(value[is_not_closed:])
 
@@ -295,6 +315,6 @@ def _in_quotes(text: str) -> str:
 
 
 def _is_closed_within(inside: str, quote: str) -> bool:
-    """Whether the first quote inside ends a quotation: a word behind it is one that it opens, or `it's`."""
+    """True if the first quote inside ends a quotation: a word behind it is one that it opens, or `it's`."""
     _, found, behind = inside.partition(quote)
     return bool(found) and not re.match(r"\w", behind)

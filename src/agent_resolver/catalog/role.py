@@ -39,6 +39,7 @@ def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:
     try:
         content: Any = plain(parse_yaml(decode(raw)))
     except Unreadable as stop:
+        # A fault in `roles.yaml` must not keep the agents from being served.
         return {}, [structs.replace(stop.issue, severity=Severity.WARNING)]
     listed = content.get("roles", content) if isinstance(content, dict) else None
     if not isinstance(listed, dict):
@@ -50,6 +51,7 @@ def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:
         if isinstance(said, dict) and isinstance(said.get("primary"), str):
             role = _make_role(name, said)
             first = roles.get(role.primary)
+            # An agent may play several roles: the first one counts, and the others fill its gaps.
             roles[role.primary] = _join_roles(first, role) if first else role
         else:
             message = "Expected an object with `primary`, the name of an agent"
@@ -85,9 +87,9 @@ def _agent_name(text: str) -> str:
 
 
 def _texts_in(value: object) -> Iterable[str]:
-    return (
-        [str(item) for item in value if item] if isinstance(value, list) else [value] if isinstance(value, str) else []
-    )
+    if isinstance(value, list):
+        return [str(item) for item in value if item]
+    return [value] if isinstance(value, str) else []
 
 
 def with_role(entry: Entry, roles: Mapping[str, Role]) -> Entry:
@@ -99,6 +101,7 @@ def with_role(entry: Entry, roles: Mapping[str, Role]) -> Entry:
     role = roles.get(entry.name)
     if role is None:
         return structs.replace(entry, fallbacks=entry.fallbacks[:MAX_FALLBACKS])
+    # Capabilities that were only derived from the description give way to those that a person stated.
     stated = () if entry.is_derived and role.capabilities else entry.capabilities
     return structs.replace(
         entry,

@@ -50,6 +50,7 @@ def _search_text(index: CatalogIndex, text: str, where: str, values: list[str], 
 
 
 def _is_rare(index: CatalogIndex, term: str) -> bool:
+    # The inner limit ends the count as soon as the word is known to be common.
     question = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     return int(index.rows(question, [term, _COMMON + 1])[0][0]) <= _COMMON
 

@@ -21,6 +21,7 @@ def is_strict_mapping(text: str) -> bool:
 def _has_repeated_key(node: Node) -> bool:
     match node:
         case Mapping():
+            # YAML 1.2 requires that keys of a mapping are unique; libyaml takes the last one.
             keys = [item.key for item in node.items]
             return len(set(keys)) < len(keys) or any(_has_repeated_key(item.value) for item in node.items)
         case Sequence():
@@ -48,6 +49,8 @@ def _continued_lines(text: str) -> Iterator[tuple[int, int]]:
     flow_starts: list[int] = []
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         first, last = event.start_mark, event.end_mark
+        # Outside of every block, any column will do.
+        column = blocks[-1] if blocks else -1
         match event:
             case yaml.CollectionStartEvent() if event.flow_style:
                 flow_starts.append(first.line)
@@ -56,9 +59,8 @@ def _continued_lines(text: str) -> Iterator[tuple[int, int]]:
             case yaml.CollectionEndEvent() if flow_starts:
                 start = flow_starts.pop()
                 if not flow_starts:
-                    yield from ((number, blocks[-1] if blocks else -1) for number in range(start + 1, last.line + 1))
+                    yield from ((number, column) for number in range(start + 1, last.line + 1))
             case yaml.CollectionEndEvent():
                 blocks.pop()
             case yaml.ScalarEvent() if event.style in {"'", '"'} and not flow_starts:
-                column = blocks[-1] if blocks else -1
                 yield from ((number, column) for number in range(first.line + 1, last.line + 1))

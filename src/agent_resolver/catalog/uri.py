@@ -17,7 +17,7 @@ Format = Literal["json", "markdown"]
 
 
 class AgentUri(Struct, frozen=True):
-    """What a client asks for."""
+    """The agent that a client asks for, and in which form."""
 
     name: str
     """The address without its question: `agent://name`, in the one spelling that listings use."""
@@ -32,13 +32,14 @@ def agent_uri(*segments: str) -> str:
 
 @lru_cache(256)
 def parse_uri(text: str) -> AgentUri:
-    """What a client asks for.
+    """Parse an address that a client asks for.
 
     Raises:
-        MalformedUri: It is no address of an agent.
+        MalformedUri: It is not the address of an agent.
     """
     if len(text) > MAX_LENGTH:
         raise MalformedUri(f"it is longer than {MAX_LENGTH} characters")
+    # RFC 3986, section 3.1: schemes are compared without regard to case.
     if not text.lower().startswith(SCHEME):
         raise MalformedUri(f"it does not start with `{SCHEME}`")
     path, _, question = text[len(SCHEME) :].partition("?")
@@ -69,6 +70,7 @@ def _decode_segment(text: str) -> str:
         decoded = unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
         raise MalformedUri("a part of it is not UTF-8") from None
+    # The decoded text is checked: `%2e%2e` and `%2f` would pass a check of the encoded one.
     if decoded in {".", ".."} or "/" in decoded or "\\" in decoded or not decoded.isprintable():
         raise MalformedUri("a part of it is no name")
     return decoded

@@ -83,6 +83,7 @@ def read_client_config(path: str, client: Client, users: frozenset[int] = frozen
     if read_entries(client, text, path):
         (reading,) = read_sources([path], _FORMATS.get(client.name, _OTHER_FORMAT)).files
     notes = reading.imported.notes
+    # A server that its user switched off must not start because of an adoption.
     off = {note.server for note in notes if note.kind is NoteKind.NOT_CARRIED and _SWITCHES.intersection(note.names)}
     entries = tuple(entry for entry in reading.imported.entries if (entry.name or entry.id) not in off)
     return ConfigFile(
@@ -91,7 +92,7 @@ def read_client_config(path: str, client: Client, users: frozenset[int] = frozen
 
 
 def missing_in(configs: Iterable[ConfigFile], environment: Iterable[str]) -> list[Missing]:
-    """What has to be done in the configurations, or in the environment, before their servers can start."""
+    """The steps that are left, in the configurations or in the environment, before their servers can start."""
     is_set = frozenset(environment)
     return [missing for config in configs for missing in _missing_in(config, is_set)]
 
@@ -113,6 +114,7 @@ def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]
             yield Missing(note.server, f"its command or address has {_listed(note.names)}", hint)
         if note.kind is NoteKind.NOT_CARRIED and (lost := [name for name in note.names if name in _LIMITS]):
             hint = f"take it out of `{config.path}`, and start the server in a way that does not need it"
+            # Without its list of tools, the server would offer more than the client let the model call.
             if _TOOL_LISTS.intersection(lost):
                 hint = (
                     f"take it out of `{config.path}`, and forbid tools with `constraints.actions.forbid` in agents.md"

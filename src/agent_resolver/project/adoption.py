@@ -60,7 +60,7 @@ class Merging(Struct, frozen=True, kw_only=True):
 
 
 class AdoptionOrder(Struct, frozen=True, kw_only=True):
-    """What the operator asks for."""
+    """The order of an operator: how to serve the agent, and which scopes it may ask for."""
 
     command: tuple[str, ...]
     """The command line that serves the agent under its lock."""
@@ -71,7 +71,7 @@ class AdoptionOrder(Struct, frozen=True, kw_only=True):
 
 
 class Adoption(Struct, frozen=True, kw_only=True):
-    """What would be written, or what is missing."""
+    """The outcome of a plan: the files to write, or what is missing."""
 
     missing: tuple[Missing, ...] = ()
     requirements: tuple[ProposedRequirement, ...] = ()
@@ -105,6 +105,7 @@ def merge_configs(configs: Sequence[ConfigFile], index_path: str) -> Merging:
 
 
 def _index_content(raw: bytes | None, existing: Index, entries: Sequence[IndexEntry]) -> bytes:
+    # An index that has all of it keeps its bytes, so that adopting again changes nothing.
     if raw and sorted(existing, key=lambda entry: (entry.id, entry.version or UNVERSIONED)) == list(entries):
         return raw
     content = to_json({"servers": entries} if raw and is_object(raw) else entries)
@@ -168,6 +169,7 @@ def require_targets(session: Session, folder: str) -> None:
 
 
 def _is_below(path: str, folder: str) -> bool:
+    # A link in the folder may lead out of it.
     real = os.path.realpath(path)
     return os.path.commonpath([real, folder]) == folder
 
@@ -185,7 +187,7 @@ def plan_adoption(
     probed: Sequence[Probed] | None,
     order: AdoptionOrder,
 ) -> Adoption:
-    """What to write: index, agent file, lock and configurations.
+    """Plan what to write: index, agent file, lock and configurations.
 
     Args:
         session: The project, with the index that is not written yet.
@@ -197,6 +199,7 @@ def plan_adoption(
     pinned = Pinned(session.index_content, {}, {}) if probed is None else pin_tools(session, probed, replaces=False)
     servers = overlaid_servers(parse_index(pinned.index), session.overlay_content, session.index_path)
     requirements = tuple(propose_requirements(servers, merging.wishes, order.allowed))
+    # A server that did not answer has no known permissions either: its failure alone is reported.
     unknown = list(_failed(probed or ())) or list(_without_permissions(requirements))
     if unknown:
         return Adoption(missing=tuple(unknown), requirements=requirements)
@@ -243,7 +246,7 @@ def _without_permissions(requirements: Sequence[ProposedRequirement]) -> Iterato
 
 
 def _unresolved(resolution: Resolution, servers: Sequence[Server]) -> Iterator[Missing]:
-    """What keeps the servers of each category from being chosen."""
+    """The reasons that keep the servers of each category from being chosen."""
     for requirement in resolution.failed:
         first_broken = judge(requirement, resolution.limits)
         offering = [server for server in servers if requirement.category in server.categories]
@@ -256,7 +259,7 @@ def _unresolved(resolution: Resolution, servers: Sequence[Server]) -> Iterator[M
 
 
 def _faults_of(path: str, issues: Iterable[Issue], requirements: Sequence[ProposedRequirement]) -> Iterator[Missing]:
-    """What is wrong with an agent file that is there already; all that is proposed if it only asks for nothing."""
+    """The faults of an agent file that is there already; all that is proposed if it only asks for nothing."""
     others = [issue for issue in issues if issue.at[:1] != ("requires",)]
     for issue in others:
         yield Missing(path, f"{issue} ({path}:{issue.line}:{issue.column})", issue.hint)
@@ -274,6 +277,7 @@ def _not_required(path: str, requirements: Sequence[ProposedRequirement]) -> Ite
 def _governed_entry(session: Session, lockfile: Lockfile, order: AdoptionOrder) -> ClientEntry:
     """The one entry that takes the place of the adopted ones."""
     launched = {name for server in lockfile.servers if server.launch is not UNSET for name in server.launch.env}
+    # Where callers need a token, the client has to hand it on to the governed entry.
     token = {"AGENT_TOKEN"} if session.has_issuer else set()
     variables = {*variables_of(session.config, session.environment), *launched, *token}
     return ClientEntry(name=NAME, command=order.command, variables=tuple(sorted(variables)))

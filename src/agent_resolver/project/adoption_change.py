@@ -53,6 +53,7 @@ def index_changes(index_path: str, pinned: Pinned) -> list[FileChange]:
 def agent_change(path: str, name: str, requirements: Sequence[ProposedRequirement]) -> FileChange:
     """The agent file: what is there stays as it is."""
     before = read_or_none(path, MAX_AGENT_FILE_BYTES)
+    # The agent file belongs to its author: one that is there is never changed.
     after = before if before is not None else agent_file_text(name, _MADE_BY, requirements).encode()
     return FileChange(path=path, before=before, after=after)
 
@@ -90,6 +91,7 @@ def _backup(config: ConfigFile) -> FileChange:
         if os.path.islink(path):
             continue  # It leads to wherever its author likes.
         before = read_or_none(path, MAX_CLIENT_SETTINGS_BYTES)
+        # Another copy may be the only one of what the configuration was before an earlier adoption.
         if before in {None, config.content}:
             shown = f"(a copy of {config.path})\n"
             old = "" if before is None else shown

@@ -17,6 +17,7 @@ from agent_resolver.storage.walk import files_below
 
 CATALOG_FOLDER: Final = "agents"
 _MOST_FILES: Final = 10_000
+# The longer suffix comes first, since `.agent.md` also ends in `.md`.
 _SUFFIXES: Final = (".agent.md", ".md")
 
 

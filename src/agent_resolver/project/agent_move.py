@@ -36,7 +36,7 @@ class Move(Struct, frozen=True):
 
 
 class MovePlan(Struct, frozen=True, kw_only=True):
-    """What moves, what is rewritten, and how to undo it."""
+    """The files that move, the mentions that are rewritten, and the commands that undo it."""
 
     moves: tuple[Move, ...] = ()
     taken: tuple[str, ...] = ()
@@ -50,13 +50,14 @@ class MovePlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[SkippedFile]) -> MovePlan:
-    """How these agent files move into `agents`.
+    """Plan the move of these agent files into `agents`.
 
     Raises:
         CannotEdit: The folder cannot be added to `catalog.roots` of agent.toml, or that file is not in this folder.
     """
     moves = [_move_of(agent) for agent in agents]
     targets = [move.target for move in moves]
+    # Folders of two clients may hold files of one name, which have one target.
     taken = [path for path in dict.fromkeys(targets) if os.path.lexists(path) or targets.count(path) > 1]
     if taken or not moves:
         return MovePlan(moves=tuple(moves), taken=tuple(taken), skipped=tuple(skipped))
@@ -67,6 +68,7 @@ def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[
     changes = [change for edit in edits for change in edit.changes]
     return MovePlan(
         moves=tuple(moves),
+        # A copy that an earlier move left behind is in the way as well.
         taken=tuple(change.path for change in changes if change.before is None and os.path.lexists(change.path)),
         changes=tuple(changes),
         rewritten=sum(edit.rewritten for edit in edits),
@@ -77,7 +79,7 @@ def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[
 
 
 class _Edit(Struct, frozen=True, kw_only=True):
-    """What happens to one file, and the shell commands that undo it."""
+    """The changes of one file, and the shell commands that undo them."""
 
     changes: tuple[FileChange, ...] = ()
     undo: tuple[str, ...] = ()

@@ -133,6 +133,7 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
         _write(path, content)
         checked = _load(session, blueprint.id)
         committed = committed_manifest(manifest)
+        # Without a committed manifest there is nothing that the tools could drift from.
         if committed is not None:
             _write(manifest, to_json(_with_entry(committed, checked.descriptor)))
         certificate = _certificate(session)
@@ -141,6 +142,7 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
             raise ToolFailure(FailureCode.TOOL_ERROR, message, "`agent tools certify` shows all of it")
         is_done = True
     finally:
+        # A plan that does not pass must leave no trace: the next command would load its file.
         if not is_done:
             _restore(path, before)
             _restore(manifest, manifest_before)

@@ -34,6 +34,7 @@ _TOOL_CHECKS: Final = {
 def task_assessment(evidence: TaskEvidence) -> Assessment:
     """The assessment of every plan that a task had audited; its times are those of the records."""
     story = Story(evidence)
+    # The time of the last record, not of the clock: the same evidence makes the same document.
     at = evidence.records[-1].at if evidence.records else evidence.task.changed_at
     plans = [name for name, artifact in sorted(evidence.task.artifacts.items()) if artifact.type == "BLUEPRINT"]
     subjects = [subject for name in plans if (subject := _plan_subject(name, evidence, story, at))]
@@ -95,6 +96,7 @@ def _rule_checks(evaluation: Evaluation, at: str, shown: tuple[str, ...]) -> Ite
             id=rule.id,
             title=rule.title,
             standard=rule.standard,
+            # A rule that was not assessed is neither satisfied nor broken.
             is_satisfied=not broken if is_assessed else None,
             description="; ".join(violation.message for violation in broken) or "No violation was found.",
             observed=tuple(observed),
@@ -173,6 +175,7 @@ def _tool_check(check: Check, at: str) -> AssessedCheck:
         id=check.name,
         title=_TOOL_CHECKS[check.name],
         standard="TCS-001",
+        # A check that was skipped proves nothing either way.
         is_satisfied=None if check.status == "skipped" else check.status == "passed",
         description=words,
         observed=(observed,),

@@ -97,7 +97,7 @@ def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[Checked
 def _refusal_of(
     examined: ExaminedBlueprint, blueprint: Blueprint, others: Mapping[str, CheckedBlueprint]
 ) -> Refused | None:
-    """Why an agent may not use a blueprint: because of what it calls, or what the blueprints that it calls call."""
+    """The reason why an agent may not use a blueprint: what it calls, or what the blueprints that it calls call."""
     if beyond := only_errors(examined.issues):
         place = f"{examined.file}:{beyond[0].line}:{beyond[0].column}"
         return Refused(AdmissionCode.FORBIDDEN_ACTION, f"{beyond[0].message} ({place})", beyond[0].hint)
@@ -113,6 +113,7 @@ def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[Exami
         UnreadableFile: One of the files cannot be read.
         LockRefused: A step calls a tool of a locked server, and the lock does not hold.
     """
+    # A file that is named twice, here and in the settings, is examined once.
     files = {os.path.realpath(file): file for file in (*more, *blueprint_files(session))}
     own = [capability.descriptor for capability in load_capabilities(session)]
     return _examine(session, list(files.values()), own)
@@ -154,7 +155,7 @@ def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) 
 
 
 def _limits(session: Session) -> BlueprintLimits:
-    """What the agent file of the project allows; all of it where there is none."""
+    """The limits that the agent file of the project sets; none where there is no agent file."""
     if not session.has_agent:
         return BlueprintLimits()
     limits = session.limits
@@ -258,7 +259,7 @@ def _cycle_faults(
 
 
 class _LockedTools(Struct, frozen=True):
-    """What a lock says of the tools that steps call."""
+    """The tools of locked servers that steps call: those that the lock opens, and those that it refuses."""
 
     opened: dict[str, Descriptor]
     refused: dict[str, Refused]
@@ -276,6 +277,7 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
     entries = session.lockfile.servers
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
     has_pins = any(entry.tools for entry in entries)
+    # The definitions are read from the disk only where the lock pins some.
     kept = kept_definitions(session.index_path) if has_pins else {}
     for name, grant in sorted(grants.items()):
         prefix = f"{grant.server}."

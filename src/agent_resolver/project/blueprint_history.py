@@ -98,6 +98,7 @@ def _calls(snapshot: Snapshot, history: History, seal: Seal) -> Iterator[RunEven
     waves = [*folded.waves, folded.move]
     starter = history.started.starter.id
     for number, wave in enumerate(waves, 1):
+        # Not every move of a run makes calls.
         for call in getattr(wave, "calls", ()):
             kept = snapshot.get(LEDGER, call_key(starter, call.tool, history.row.id, call.path))
             if kept is None:
@@ -114,6 +115,7 @@ def _answers(snapshot: Snapshot, history: History) -> Iterator[RunEvent]:
         action = snapshot.get(PENDING, action_id)
         if action is None or action.answered_at is None:
             continue
+        # The words of an answer may be for the eyes of few: only a verdict is shown.
         answer = action.answer if action.type == "APPROVAL" else "answered"
         facts = {"action": action.id, "type": action.type, "answer": answer}
         yield RunEvent(

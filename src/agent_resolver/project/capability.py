@@ -19,7 +19,7 @@ def load_capabilities(session: Session) -> list["Capability[..., Any]"]:
     """The capabilities in `[tools] modules` of the settings, in the order of modules and definitions.
 
     Raises:
-        UntrustedFolder: Nobody trusts the project, and its modules are code.
+        UntrustedFolder: No person trusts the project, and its modules are code.
         ForeignFile: A module belongs to another user.
         UnusableModule: A module cannot be imported, or has no capabilities.
         UnsafeCapability: A function in it cannot be a tool.
@@ -35,6 +35,7 @@ def load_capabilities(session: Session) -> list["Capability[..., Any]"]:
     if session.root not in sys.path:
         # As with a script, what lies beside the settings can be imported, now and while it runs.
         sys.path.insert(0, session.root)
+    # A module may import a capability of another one: each is a tool once.
     found = {id(each): each for name in names for each in _capabilities_in_module(name)}
     return list(found.values())
 
@@ -63,6 +64,7 @@ def _capabilities_in_module(name: str) -> tuple["Capability[..., Any]", ...]:
         module = import_module(name)
     except ResolverError:
         raise
+    # A module that calls `sys.exit` must not end the command that loads it.
     except (Exception, SystemExit) as error:
         # A module that is missing has no place in it to name, and what is no Python says its place itself.
         is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")

@@ -24,7 +24,7 @@ def open_catalog(
 ) -> Catalog:
     """The catalog of these folders, its index kept in the user's cache.
 
-    Whoever judges by another index of servers has a catalog of their own: what resolves here may not resolve there.
+    Each index of servers has a catalog of its own: what resolves by one may not resolve by another.
     """
     absolute = list(dict.fromkeys(os.path.abspath(root) for root in roots))
     keys = [*absolute, os.path.abspath(index_path)] if index_path else absolute
@@ -33,8 +33,10 @@ def open_catalog(
 
 def _cache_path(keys: Sequence[str], environment: Mapping[str, str]) -> str:
     base = environment.get("XDG_CACHE_HOME", "")
+    # The XDG Base Directory specification: a path that is not absolute is ignored.
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
+    # The name of a folder need not be UTF-8.
     name = sha256("\0".join(keys).encode(errors="surrogateescape")).hexdigest()[:16]
     return os.path.join(base, "agent-resolver", f"catalog-{name}.db")
 
@@ -83,13 +85,13 @@ def _judge_by(index: OpenIndex) -> Judge:
 
 
 def unresolved_reason(resolution: Resolution) -> str:
-    """Why an agent file does not resolve, in a sentence."""
+    """The reason why an agent file does not resolve, in a sentence."""
     categories = dict.fromkeys(requirement.category for requirement in resolution.failed)
     return f"no candidates for categories: {', '.join(categories)}"
 
 
 def resolve_against(index_path: str, agent: AgentFile) -> Resolution | None:
-    """What an agent file resolves to against the index as it is now; None where there is none."""
+    """The resolution of an agent file against the index as it is now; None where there is no index."""
     try:
         index = open_index(index_path, os.environ)
     except UnreadableFile:

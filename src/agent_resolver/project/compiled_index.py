@@ -42,7 +42,7 @@ class CompiledIndex:
         return joint_digest((source.sha256, source.overlay_sha256) for source in self._tables.about.sources)
 
     def entries_at(self, servers: Iterable[Server]) -> dict[ServerKey, EntryAt]:
-        """Where these servers are in the sources."""
+        """Maps each of these servers to its place in the sources."""
         from agent_resolver.schema.index_tree import entry_tree  # Needed for places alone.
 
         found = {}
@@ -86,7 +86,7 @@ class CompiledIndex:
 
 
 def source_path(path: str, source: SourceFile) -> str:
-    """Where a source of the compiled index at `path` should be."""
+    """The path that a source of the compiled index at `path` should have."""
     return os.path.join(os.path.dirname(path), source.path)
 
 
@@ -124,6 +124,7 @@ def _changed_sources(path: str, sources: Iterable[SourceFile], environment: Mapp
             size = os.stat(place).st_size
         except OSError:
             continue
+        # Another size shows a change without reading a file that may be large.
         if size != source.size or _digest_of(place, size, environment) != source.sha256:
             yield source.path
         if _overlay_digest(overlay) != source.overlay_sha256:

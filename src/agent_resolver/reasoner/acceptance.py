@@ -20,5 +20,5 @@ class InProcessAcceptance:
 
 
 def value_faults(value: Any, schema: dict[str, Any]) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value
-    """Why a recorded value does not follow the schema of its tool, patterns and formats included."""
+    """The reasons why a recorded value does not follow the schema of its tool, patterns and formats included."""
     return schema_faults(compile_once(schema), value, "result")

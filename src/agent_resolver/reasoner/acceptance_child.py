@@ -34,6 +34,7 @@ def main() -> None:
     _write_line("confined" if is_confined else "process")
     for test in job.blueprint.acceptance_tests:
         _write_line(_result_of(job.blueprint, test, tools))
+    # Exit handlers may open files, which this process gave up the right to do.
     os._exit(0)
 
 
@@ -55,4 +56,5 @@ def _result_of(blueprint: Blueprint, test: AcceptanceTest, tools: dict[str, Desc
 
 
 def _write_line(value: object) -> None:
+    # The line is written at once, without a buffer: a later crash must not take the results of earlier tests with it.
     os.write(1, msgspec.json.encode(value) + b"\n")

@@ -34,6 +34,7 @@ _START: Final = (
 )
 _MAX_JOB_BYTES: Final = 16_000_000
 _MAX_MESSAGE: Final = 500
+# A draft that exhausts its memory or its stack brings about one of these signals, and not an exception.
 _CRASHES: Final = frozenset({signal.SIGABRT, signal.SIGILL, signal.SIGSEGV})
 
 
@@ -55,6 +56,7 @@ class IsolatedAcceptance:
 
     async def run(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> AcceptanceRun:
         """Run every acceptance test; one that does not end by itself fails, and so do those after it."""
+        # A draft without tests breaks a rule of Ops in any case, so that no process is started for it.
         if not blueprint.acceptance_tests:
             return AcceptanceRun(tests=(), isolation="none")
         try:
@@ -74,6 +76,8 @@ class IsolatedAcceptance:
         return _completed(blueprint, isolation, tests, reason)
 
     def _job(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> TestJob:
+        # The job has only the tools that the draft calls: a project may have a thousand, and the job is bounded in
+        # size.
         used = {step.capability for step in blueprint.dag.steps}
         known = [tool for name, tool in sorted(tools.items()) if name in used]
         return TestJob(
@@ -172,9 +176,10 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 def _reason_of(code: int, bounds: AcceptanceBounds) -> str:
-    """Why a process ended early; empty if it ended by itself."""
+    """The reason why a process ended early; empty if it ended by itself."""
     if code == 0:
         return ""
+    # The process has a limit on processor time as well. Windows has no such signal.
     if code == -getattr(signal, "SIGXCPU", 0):
         return _too_slow(bounds)
     if -code in _CRASHES:
@@ -217,6 +222,7 @@ def _completed(blueprint: Blueprint, isolation: Isolation, tests: tuple[TestResu
     """The results of all tests, in their order: the one that did not end has its reason, those after it did not run."""
     found: list[TestResult] = []
     for place, test in enumerate(blueprint.acceptance_tests):
+        # The output comes from a process that ran a draft: a result that is not for this test does not count.
         if place < len(tests) and tests[place].name == test.name:
             found.append(tests[place])
             continue

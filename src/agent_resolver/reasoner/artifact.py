@@ -29,6 +29,7 @@ class Artifacts:
             TooLarge: The value is too large.
             LeaseLost: Another process works on the task.
         """
+        # Keys are sorted, so that equal values have equal bytes and one digest.
         content = msgspec.json.encode(value, order="sorted")
         if len(content) > MAX_BYTES:
             raise TooLarge(len(content), MAX_BYTES)
@@ -37,6 +38,7 @@ class Artifacts:
 
         def put(transaction: Transaction) -> None:
             if lease is not None:
+                # A process that lost the task must not write what the next owner of the task would then refer to.
                 transaction.require(lease)
             transaction.put(ARTIFACTS, ArtifactRow(task=task, digest=reference, body=body), only_new=True)
 

@@ -91,6 +91,7 @@ class StoreSaver(BaseCheckpointSaver[str]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The newest checkpoint of a thread, or the one that is asked for."""
+        # Only a transaction lends its connection, so that also a read goes through `write`.
         return await self._store.write(lambda transaction: self.read_in(transaction, config))
 
     def read_in(self, transaction: Transaction, config: RunnableConfig) -> CheckpointTuple | None:
@@ -122,6 +123,7 @@ class StoreSaver(BaseCheckpointSaver[str]):
             transaction.require(self._lease)
 
     def _upstream(self, transaction: Transaction, config: RunnableConfig) -> "SqliteSaver | SealedPostgresSaver":
+        # The saver works inside the transaction of the store. On a connection of its own it would commit by itself.
         connection = transaction.lend()
         serializer = SealedSerializer(self._seal, str(config["configurable"]["thread_id"]))
         if is_postgres(connection):
@@ -137,6 +139,8 @@ class StoreSaver(BaseCheckpointSaver[str]):
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's port
         """The version of a channel after `current`: it counts up, and has nothing random in it."""
+        # LangGraph's own versions have a random part after the dot. Without it, the same task writes the same
+        # checkpoints.
         number = 0 if current is None else int(str(current).partition(".")[0])
         return f"{number + 1:032}"
 

@@ -56,6 +56,7 @@ def boxed_checkpoint(found: CheckpointRow, seal: Seal) -> BoxedCheckpoint:
         ValueError: This program did not write it, or not with this key.
     """
     kind = kind_of_sealed(found.type, found.content)
+    # The only format that checkpoints of tasks are written in: any other was put there by another program.
     if kind != "msgpack":
         raise ValueError(f"a checkpoint claims to be `{kind[:20]}`")
     content = seal.open(found.content, checkpoint_purpose(found.thread, kind))

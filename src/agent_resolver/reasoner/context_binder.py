@@ -35,6 +35,7 @@ def bind_context(  # noqa: PLR0913, PLR0917 - the facts of a context
     """
     _require_environment(caller, environment)
     return GoldenContext(
+        # Names come from settings and tokens, and are cut to the length that the schema of a context allows.
         app_id=app_id[:_MAX_NAME],
         environment=environment,
         initiator_id=caller.id[:_MAX_NAME],

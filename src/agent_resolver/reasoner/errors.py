@@ -1,4 +1,4 @@
-"""What goes wrong around tasks.
+"""The errors of tasks.
 
 ResolverError
 ├── RefusedEnvironment   a task may not act there
@@ -47,7 +47,7 @@ class TooLarge(TaskRefused):
 
 
 class DamagedTask(TaskRefused):
-    """What is kept of a task was edited, or was sealed with another key."""
+    """The kept state of a task was edited, or was sealed with another key."""
 
     def __init__(self, task: str, problem: str) -> None:
         message = f"Task {task} cannot be read: {problem}"

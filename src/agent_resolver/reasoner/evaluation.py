@@ -65,6 +65,7 @@ async def evaluate_planner(
         ResolverError: The planner cannot answer at all, such as one whose model is not there. A score that counted
             this as wrong answers would say nothing about the planner.
     """
+    # The order of the tools must not reach the digest in the report.
     ordered = tuple(sorted(tools, key=lambda tool: tool.id))
     results: list[CaseResult] = []
     tokens = 0
@@ -96,6 +97,7 @@ async def _plan_case(planner: Planner, case: EvalCase, tools: tuple[Descriptor, 
     request = PlanRequest(intent=case.request, tools=tools, context=_CONTEXT, answers=answers)
     classified = await planner.classify(request)
     drafted = Drafted()
+    # As in a task: the Builder is not asked while the classifier has questions.
     if not classified.questions:
         asked = structs.replace(request, chosen=classified.tools, missing=classified.missing)
         drafted = await planner.build(asked)

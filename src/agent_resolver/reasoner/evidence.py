@@ -70,6 +70,7 @@ async def gather_evidence(
         records=kept.records,
         trail=EvidenceTrail(count=kept.seal.count, root=kept.seal.root, is_keyed=False),
     )
+    # The summary is made from the document itself, so that a verifier can make it again and compare.
     return structs.replace(evidence, certified=certified_plans(evidence))
 
 

@@ -50,7 +50,7 @@ STAGES: Final[dict[Stage, RunStage]] = {
 
 
 class Channels(TypedDict, total=False):
-    """What LangGraph keeps of a task: the state as one value, the answers on their way, and the records of a step."""
+    """The channels that LangGraph keeps: the state of a task as one value, new answers, and the records of a step."""
 
     task: dict[str, Any]
     given: list[dict[str, str]]
@@ -67,7 +67,7 @@ class ActionAnswer(BaseModel):
 
 
 class GateAnswer(BaseModel):
-    """What a gate takes: the answers to what it waits for, each by the id of its action."""
+    """The answers that a gate accepts, each with the id of the action that it answers."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -75,7 +75,7 @@ class GateAnswer(BaseModel):
 
 
 class TaskRun(Struct, frozen=True):
-    """What travels beside the state while one process works on a task."""
+    """The objects that every stage gets beside the state while one process works on a task."""
 
     context: TaskContext
     watch: StageWatch
@@ -117,6 +117,7 @@ def _next_node(channels: Channels) -> str:
     state = decode_state(channels["task"])
     if state.stage in {"done", "failed"}:
         return END
+    # A halted task waits at the gate as well: a higher limit lets it go on, and no answer is needed for that.
     if state.unresolved or state.halted or state.waits_for_run:
         return GATE
     return state.stage
@@ -152,6 +153,7 @@ async def _resolve(state: Channels, runtime: Runtime[TaskRun]) -> Channels:
 
     run = runtime.context
     written = _written(await run.watch.run(RESOLUTION, decode_state(state["task"]), run.context, resolve))
+    # The answers are in the state now. Left in their channel, a later resolution would take them again.
     return {**written, "given": []}
 
 

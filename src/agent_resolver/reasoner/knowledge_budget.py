@@ -45,6 +45,7 @@ def bounded_snippets(
     The tokens are estimated here: what an adapter says of them is not relied on.
     """
     candidates = (_on_one_line(snippet, max_tokens) for snippet in snippets)
+    # Of equal passages the first is kept, and with it the order of relevance.
     distinct = list(dict.fromkeys(snippet for snippet in candidates if snippet.text))[: max(0, max_snippets)]
     shares = _shares([snippet.tokens for snippet in distinct], max_tokens)
     cut = (_cut_snippet(snippet, share) for snippet, share in zip(distinct, shares, strict=True))
@@ -52,7 +53,7 @@ def bounded_snippets(
 
 
 def health_summary(reports: Sequence[HealthReport], max_characters: int = MAX_HEALTH_CHARACTERS) -> str:
-    """How the systems are, the worst first, in at most `max_characters`; what does not fit is counted.
+    """Summarizes the health of systems, the worst first, in at most `max_characters`; the rest is counted.
 
     A state that is not one of the four counts as `unknown`.
     """
@@ -78,6 +79,7 @@ def _shares(sizes: Sequence[int], budget: int) -> list[int]:
     """The share of a budget for each of several sizes: all of the size, or an equal part of what smaller ones left."""
     shares = [0] * len(sizes)
     left = budget
+    # The smallest come first, so that what they leave of their share goes to the larger ones.
     smallest_first = sorted(range(len(sizes)), key=lambda place: (sizes[place], place))
     for rank, place in enumerate(smallest_first):
         shares[place] = min(sizes[place], left // (len(sizes) - rank))
@@ -99,6 +101,7 @@ def _cut_text(line: str, max_bytes: int) -> str:
     room = max_bytes - size_of_text(_ELLIPSIS)
     if room <= 0:
         return ""
+    # The cut may split a character of several bytes: `ignore` drops its first half.
     start = line.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
     # The text goes on after the cut, so a sentence or a word is whole only if a blank follows it in the text.
     reach = line[: len(start) + 1]

@@ -45,6 +45,7 @@ class MemoryRetriever:
 
     async def find(self, text: str, limit: int) -> tuple[Snippet, ...]:
         """The paragraphs that share words with a text, the best fit first; at most `limit` of them."""
+        # A request may have thousands of words, and each one costs a look at every passage.
         words = list(dict.fromkeys(_words(text)))[:_MAX_QUESTION_WORDS]
         scored = [(self._score(passage, words), passage) for passage in self._passages]
         # The sort is stable, so equal scores keep the order of the passages.
@@ -53,6 +54,7 @@ class MemoryRetriever:
         return tuple(measured_snippet(passage.source, passage.text) for passage in best)
 
     def _score(self, passage: _Passage, words: list[str]) -> float:
+        # BM25 normalises by length: a long passage has more words, and would else win by its length alone.
         held_back = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * passage.length / self._usual_length
         score = 0.0
         for word in words:
@@ -81,7 +83,7 @@ class MemoryHealth:
         self._summaries = dict(summaries or {})
 
     async def report(self, systems: tuple[str, ...]) -> tuple[HealthReport, ...]:
-        """How each of the systems is, in the order asked; one that was not given is `unknown`."""
+        """Reports the state of each system, in the order asked; a system that was not given is `unknown`."""
         return tuple(
             HealthReport(
                 system=system, state=self._states.get(system, "unknown"), summary=self._summaries.get(system, "")

@@ -1,4 +1,4 @@
-"""What the stages that ask the planner have in common: the request, the guardrails, and questions."""
+"""The common part of the stages that ask the planner: the request, the guardrails, and questions."""
 
 from typing import Final
 

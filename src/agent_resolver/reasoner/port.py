@@ -1,4 +1,4 @@
-"""What the stages of the reasoner ask for: a planner, tests of its drafts, documents, and how systems are."""
+"""The ports of the stages: a planner, a runner of acceptance tests, documents, and the health of systems."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -66,7 +66,7 @@ HEALTH_STATES: Final = ("down", "degraded", "unknown", "healthy")
 
 
 class HealthReport(Struct, frozen=True, kw_only=True):
-    """How a system is, in a word and a sentence."""
+    """The health of a system, in a word and a sentence."""
 
     system: str
     state: str
@@ -78,5 +78,5 @@ class Health(Protocol):
     """Knows how the systems are that a plan would use."""
 
     async def report(self, systems: tuple[str, ...]) -> tuple[HealthReport, ...]:
-        """How each of the systems is, in the order asked; one that is not known is `unknown`."""
+        """Reports the health of each system, in the order asked; a system that is not known is `unknown`."""
         ...

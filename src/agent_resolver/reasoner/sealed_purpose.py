@@ -1,4 +1,4 @@
-"""What the values of a task are sealed for: none of them opens in another place, or for another task."""
+"""The purposes that values of a task are sealed for: none of them opens in another place, or for another task."""
 
 from typing import Final
 

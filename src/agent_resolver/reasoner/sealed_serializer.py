@@ -1,4 +1,4 @@
-"""What LangGraph writes into the state file: sealed for one thread, whatever format a row claims to have."""
+"""Serializes what LangGraph writes into the state file: sealed for one thread, whatever format a row claims to have."""
 
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ class SealedSerializer:
         """
         kind, sealed = data
         plain_kind = kind_of_sealed(kind, sealed)
+        # Checked before the seal is opened: LangGraph would read a row of the format `pickle` by running its code.
         if plain_kind not in _KINDS:
             raise ValueError(f"a value of a checkpoint claims to be `{plain_kind[:20]}`")
         content = self._seal.open(sealed, checkpoint_purpose(self._thread, plain_kind))

@@ -1,4 +1,4 @@
-"""What stages ask of telemetry. It gets names, codes and numbers, never a request, an answer or an argument."""
+"""The telemetry of stages. It gets names, codes and numbers, never a request, an answer or an argument."""
 
 from typing import Any, Protocol, runtime_checkable
 

@@ -57,6 +57,7 @@ class StageWatch:
             return await _run(state, context, run_stage)
         origin = structs.replace(context.call_context(state), lease=None)
         span = self._telemetry.begin_stage(name, state.classification, origin)
+        # Stays if the stage raises or is cancelled: every span that begins has to end.
         ending = ReasoningEnd(error="_OTHER")
         try:
             update = await _run(state, context, run_stage)
@@ -70,6 +71,7 @@ async def _run(state: TaskState, context: TaskContext, run_stage: RunStage) -> U
     """Run a stage. It ends the task if it fails, or if what it makes is too large or breaks the state's schema."""
     try:
         update = await run_stage(state, context)
+        # Checked here and not only when it is written: a plugin's planner can return texts of any length.
         checked(update.state)
     except StageFailed as error:
         return failed(state, state.stage, error.code, str(error))
@@ -81,7 +83,7 @@ async def _run(state: TaskState, context: TaskContext, run_stage: RunStage) -> U
 
 
 def _ending_of(update: Update) -> ReasoningEnd:
-    """How a stage ended, in codes alone."""
+    """The end of a stage for telemetry, in codes alone."""
     state = update.state
     if state.stage == "failed":
         return ReasoningEnd(error=state.reason.partition(":")[0])

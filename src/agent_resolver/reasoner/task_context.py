@@ -1,4 +1,4 @@
-"""What the stages of a task stand on: the ports of the reasoner, and who asks. It travels beside the state."""
+"""The context of the stages of a task: the ports of the reasoner and the caller. It travels beside the state."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
@@ -38,7 +38,7 @@ class Needed(Struct, frozen=True, kw_only=True):
 
 
 class Surface(Struct, frozen=True, kw_only=True):
-    """What the project says about tools: which a planner may use, and what each of them reaches and needs."""
+    """The settings of the project about tools: which a planner may use, and what each of them reaches and needs."""
 
     is_authorised: Callable[[str], bool]
     """True for the id of a tool that the agent file or `[reasoner] tools` opens to the planner."""
@@ -57,7 +57,7 @@ class Surface(Struct, frozen=True, kw_only=True):
 
 
 class ReasonerPorts(Struct, frozen=True, kw_only=True):
-    """What all tasks of a project share."""
+    """The adapters and limits that all tasks of a project share."""
 
     registry: ToolRegistry
     artifacts: Artifacts
@@ -110,6 +110,7 @@ class TaskContext(Struct, frozen=True, kw_only=True):
         own: tuple[Tool, ...] = (AskTool(), RequireTool(self.ports.secrets), *self.ports.own_tools, *more)
         allowed = {*state.tools, *(tool.descriptor.id for tool in own)}
         if state.draft:
+            # The plan of the task is called through the same registry, once it is installed.
             allowed.add(state.draft)
         return self.ports.registry.for_run(frozenset(allowed), own)
 
@@ -190,7 +191,7 @@ def _with_choices(question: PlanQuestion) -> str:
 
 
 def action_of(pending: Pending) -> TaskAction:
-    """What a call waits for, as the state of a task has it."""
+    """Turns a pending call into an action that the state of a task waits for."""
     kind: PendingType = "CLARIFICATION"
     if pending.type in _PENDING_TYPES:
         kind = pending.type  # type: ignore[assignment] # It is one of them.

@@ -37,13 +37,16 @@ def first_row(state: TaskState, now: str) -> Run:
 def row_after(row: Run, state: TaskState, lease: Lease | None, now: str) -> Run:
     """The row of a task whose state has changed."""
     status = status_of(state)
+    if row.status == "cancelling" and status not in FINISHED:
+        # A wish to cancel stays until the process that has the task heard of it.
+        status = "cancelling"
     waiting = state.unresolved
+    waits_for = waiting[0].id if waiting else state.waits_for_run or None
     return structs.replace(
         row,
-        # A wish to cancel stays until the process that has the task heard of it.
-        status="cancelling" if row.status == "cancelling" and status not in FINISHED else status,
+        status=status,
         lease=row.lease if lease is None else lease.number,
-        waits_for=waiting[0].id if waiting else state.waits_for_run or None,
+        waits_for=waits_for,
         changed_at=now,
         reason=state.reason,
         code=_code_of(state),
@@ -54,14 +57,14 @@ def row_after(row: Run, state: TaskState, lease: Lease | None, now: str) -> Run:
 
 
 def status_of(state: TaskState) -> RunStatus:
-    """How far a task is, in the words of runs."""
+    """The status of a task, in the words of runs."""
     if state.stage in {"done", "failed"}:
         return state.stage
     return "waiting" if state.unresolved or state.halted or state.waits_for_run else "running"
 
 
 def row_fault(row: Run, state: TaskState) -> str:
-    """Why a row cannot be that of a state; empty if it can. The state is sealed, and the row is not."""
+    """The reason why a row cannot be that of a state; empty if it can. The state is sealed, and the row is not."""
     known = {
         "trace_id": (row.trace_id, state.trace_id),
         "caller": (row.caller, state.initiator.id),
@@ -85,7 +88,7 @@ def was_cancelled(snapshot: Snapshot, task: str) -> bool:
 
 
 def _code_of(state: TaskState) -> str:
-    """What a task waits for, or why it ended, in one code."""
+    """The code of what a task waits for, or of its failure."""
     if state.stage == "failed":
         return state.reason.partition(":")[0]
     if state.halted:
@@ -111,6 +114,7 @@ def keep_task(
         transaction.append(decision_record(state, record))
     changed = row_after(row, state, lease, now)
     transaction.put(RUNS, changed)
+    # The trail has changes of a status, and not every step that a task takes.
     if changed.status == row.status:
         return
     if changed.status == "waiting":
@@ -126,7 +130,7 @@ def keep_task(
 
 
 def task_record(state: TaskState, kind: AuditKind, body: Mapping[str, object], by: Caller | None = None) -> Record:
-    """What the trail keeps of a change of a task; `by` is who caused it, where that is not the initiator."""
+    """The record of a change of a task; `by` is who caused it, where that is not the initiator."""
     who = (by or state.initiator).as_recorded()
     known = {name: value for name, value in body.items() if value is not None}
     return Record(state.task_id, kind, {**who, "trace": state.trace_id, **known})

@@ -66,7 +66,7 @@ _EXPORT_ATTEMPTS: Final = 5
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
-    """What a person asks for."""
+    """The request of a person."""
 
     text: str
     environment: Environment = "dev"
@@ -76,7 +76,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True):
 
 
 class TaskHome(Struct, frozen=True, kw_only=True):
-    """Where tasks are kept, and how time passes there."""
+    """The store of tasks, with its clocks and its inbox."""
 
     store: Store
     seal: Seal
@@ -150,7 +150,7 @@ class Tasks:
 
         Args:
             task: The task.
-            caller: Whoever lets it go on, as a token of today says.
+            caller: The caller who lets it go on, as a token of today says.
             is_worker: True if the caller is the worker of the project, which acts for the person who asked.
 
         Raises:
@@ -160,8 +160,10 @@ class Tasks:
         """
         self._require_valid(caller)
         state = await self._state(task)
+        # A task of another caller is reported as unknown, so that ids cannot be probed.
         if not (is_worker or may_see_run(state.initiator, caller)):
             raise UnknownTask(task)
+        # A fresh token is the only answer to a question about a claim, and it comes with this very call.
         await self._home.inbox.settle_claims(caller, self._context_of(state, caller))
         if await self._still_waits(state, caller):
             return await self._view(task)
@@ -199,6 +201,7 @@ class Tasks:
                 raise UnknownTask(task)
             if row.status in FINISHED:
                 return row
+            # The row is not sealed, so that it could be edited to bring a cancelled task back. The trail is chained.
             if was_cancelled(transaction, task):
                 raise DamagedTask(task, f"its row says {row.status}, and the trail that it was cancelled")
             lease = self._claim(transaction, task)
@@ -233,7 +236,7 @@ class Tasks:
         return claim_in(transaction, self._home.store, lease_name(task), self._home.seconds(), LEASE_SECONDS)
 
     async def _next_input(self, state: TaskState, caller: Caller) -> Any:  # noqa: ANN401 - an input of LangGraph
-        """What the graph goes on with: nothing where its process ended, else the answers that its gate waits for."""
+        """The input that the graph goes on with: none where its process ended, else the answers for its gate."""
         from langgraph.types import Command
 
         graph_state = await self._graph().aget_state(_config(state))

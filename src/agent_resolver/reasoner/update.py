@@ -1,4 +1,4 @@
-"""What a stage returns: the next state of the task, and what it decided."""
+"""The update that a stage returns: the next state of the task, and what it decided."""
 
 from msgspec import Struct, structs
 
@@ -23,6 +23,7 @@ def decided(  # noqa: PLR0913 - the fields of a record
     summary: str = "",
 ) -> Update:
     """The update of a stage that made one decision: the state refers to the record of it."""
+    # The record is about the state in which the stage decided, and not about the one that it left.
     record = decision(before, stage, choice, codes=codes, digests=digests, summary=summary)
     history = (*after.reasoning_history, record.id)
     return Update(structs.replace(after, reasoning_history=history), (record,))

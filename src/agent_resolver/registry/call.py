@@ -44,7 +44,7 @@ class Entry(Struct, frozen=True):
 
 
 class Call:
-    """What is known of a call so far."""
+    """A call on its way, with everything that is known of it so far."""
 
     __slots__ = (
         "approval",
@@ -109,13 +109,14 @@ class Call:
         return self.failed(failure.code, str(failure), failure.remedy, failure.details)
 
     def record(self, kind: AuditKind, **body: object) -> Record:
-        """What the trail keeps of the call."""
+        """The record that the trail keeps of the call."""
         who = self.context.caller.as_recorded()
+        # An unknown id is an arbitrary text of the caller: the trail keeps a bounded part of it.
         what = {"trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
         return Record(self.context.run, kind, {**who, **what, **body})
 
     def ended(self, outcome: Outcome, *, keeps_content: bool = False) -> Record:
-        """What the trail keeps of its end: enough to prove a result, and what may be shown of it if that is kept."""
+        """The record of its end: enough to prove a result, and what may be shown of it if that is kept."""
         match outcome:
             case Done():
                 shown = self.shown_result(outcome.result) if keeps_content else {}
@@ -126,25 +127,25 @@ class Call:
                 return self.record(AuditKind.CALL_PENDING, pending=outcome.id)
 
     def shown_arguments(self) -> dict[str, str]:
-        """What a record shows of the arguments."""
+        """The excerpt of the arguments that a record shows."""
         return self._shown(self.arguments, self.entry.secret_arguments)
 
     def shown_result(self, result: Any) -> dict[str, str]:  # noqa: ANN401 - a JSON value
-        """What a record shows of the result."""
+        """The excerpt of the result that a record shows."""
         return self._shown(result, self.entry.secret_results)
 
     def _shown(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
         return {CONTENT: content_of(value, fields, self.all_secrets())}
 
     def all_secrets(self) -> tuple[Secret, ...]:
-        """What is kept nowhere: what the tool and its source were given, and what is in secret fields of arguments."""
+        """Every secret that is kept nowhere: those of the tool and of its source, and those in the arguments."""
         if self.given is None:
             texts = self.entry.secret_arguments.values_in(self.arguments)
             self.given = tuple(Secret("", text) for text in texts)
         return (*self.secrets, *self.entry.source_secrets, *self.given)
 
     def key_under(self, approval: PendingAction | None) -> str | None:
-        """What makes it the same call: the caller's own key, never another caller's; else the approval it was given."""
+        """The key that makes it the same call: the caller's own, never another caller's; else its approval."""
         if self.context.key is not None:
             return ledger_key(self.context.caller.id, self.tool_id, self.context.key)
         return approval.id if approval else None
@@ -156,7 +157,10 @@ def ledger_key(caller_id: str, tool_id: str, key: str) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised, without what it says: that may hold arguments. What Python itself does is no place."""
+    """The place where an error was raised, without its message, which may hold arguments.
+
+    Frames of Python's own import machinery do not count.
+    """
     code, line = None, 0
     trace = error.__traceback__
     while trace is not None:

@@ -1,4 +1,4 @@
-"""What arguments and results of a tool must look like."""
+"""Schemas of the arguments and results of tools: compiled, and held against values."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +20,14 @@ class Fault(Protocol):
 
 
 class CompiledSchema(Protocol):
-    """A schema, compile_schema once."""
+    """A schema, compiled once."""
 
     def is_valid(self, instance: Any) -> bool:  # noqa: ANN401 - a JSON value
-        """Whether the value follows the schema."""
+        """True if the value follows the schema."""
         ...
 
     def iter_errors(self, instance: Any) -> Iterator[Any]:  # noqa: ANN401 - a JSON value
-        """Where it does not."""
+        """The places where the value does not follow the schema."""
         ...
 
 
@@ -36,18 +36,18 @@ def compile_schema(schema: dict[str, Any], *, has_formats: bool = True) -> Compi
 
     Args:
         schema: The schema.
-        has_formats: Whether its formats hold. For whoever wrote another's schema they may be mere remarks.
+        has_formats: True if its formats are checked. The author of a foreign schema may have meant them as remarks.
 
     Raises:
-        ValueError: It is no schema, or refers to one elsewhere.
+        ValueError: It is not a schema, or refers to one elsewhere.
     """
     if isinstance(schema, FrozenDict):
         schema = msgspec.to_builtins(schema)  # The library takes no lists of ours.
     try:
-        # What is wrong with a value is told without the value: it may be somebody's secret.
+        # A fault is reported without the value that has it, which may be a secret.
         return _validator_for(schema, mask="the value", validate_formats=has_formats)
     except ValueError:
-        # A schema is nobody's secret, and without it nobody finds what is wrong.
+        # A schema holds no secret, and its author cannot find the fault without seeing it.
         return _validator_for(schema, validate_formats=has_formats)
 
 
@@ -56,6 +56,7 @@ def compile_once(schema: dict[str, Any], *, has_formats: bool = True) -> Compile
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError):
+        # A schema that is not JSON has no text to be known again by; compiling it reports what is wrong.
         return compile_schema(schema, has_formats=has_formats)
     return _compile_text(text, has_formats=has_formats)
 
@@ -95,7 +96,7 @@ def _with_or_without_offset(name: str) -> Callable[[str], bool]:
 
 
 def _is_duration(value: str) -> bool:
-    """Whether a text is a duration of ISO 8601; Python's may be negative, and have fractions of seconds."""
+    """True if a text is a duration of ISO 8601; Python's may be negative, and have fractions of seconds."""
     return _DURATION.fullmatch(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""What people see of arguments and results, in the trail and in the inbox: an excerpt that shows no secret."""
+"""Excerpts of arguments and results for people, in the trail and in the inbox; they show no secret."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What goes wrong around tools.
+"""Errors around tools.
 
 ResolverError
 ├── ToolIdConflict       two tools have one id
@@ -81,6 +81,7 @@ class NeedsAction(ResolverError):
         _check_words(subject, message, needs)
         if kind not in get_args(Need):
             raise ValueError(f"a tool can wait for {', '.join(get_args(Need))}")
+        # Text with lone surrogates raises here, and not when the state writes it.
         f"{subject}{message}".encode()
         super().__init__(message)
         self.kind = kind

@@ -1,4 +1,4 @@
-"""What waits for a person, and the one way to answer it."""
+"""The inbox: actions that wait for a person, and the one way to answer them."""
 
 import msgspec
 from msgspec import structs
@@ -25,7 +25,7 @@ READY = "ready"
 
 
 class Inbox:
-    """Lists what waits, and takes answers from whoever may give them."""
+    """Lists what waits, and takes answers from the callers who may give them."""
 
     def __init__(
         self,
@@ -42,10 +42,11 @@ class Inbox:
         self._secrets = secrets
         self._clock = clock
         self.only_verified = only_verified
-        """Whether an issuer must vouch for whoever answers."""
+        """True if an issuer must vouch for the caller who answers."""
 
     async def list(self, context: CallContext, *, is_everything: bool = False) -> list[PendingAction]:
-        """What is open and concerns the caller, oldest first; on request all that ever waited."""
+        """The open actions that concern the caller, oldest first; on request all that ever waited."""
+        # Arguments are kept no longer than a person can act on them.
         await self._pending.forget_expired(self._clock.now())
         visible = [action for action in await self._pending.all() if may_read_action(action, context.caller)]
         actions = [await self._settled(action, context) for action in visible]
@@ -66,6 +67,7 @@ class Inbox:
     def document(self, action: PendingAction, reader: Caller) -> dict[str, object]:
         """An action as a JSON object, with its state and the arguments that an approver has to see."""
         known = msgspec.to_builtins(structs.replace(action, content=None))
+        # The content is sealed, and a connection means nothing to a reader.
         del known["content"], known["connection"]
         arguments = self.arguments_of(action, reader)
         shown = {} if arguments is None else {"argumentsShown": arguments}
@@ -87,7 +89,7 @@ class Inbox:
             return "(they cannot be read: the key of the state is another one)"
 
     def state(self, action: PendingAction) -> PendingState:
-        """Where an action stands now."""
+        """The state that an action is in now."""
         return action.state(self._clock.now())
 
     async def decide(
@@ -133,12 +135,13 @@ class Inbox:
         for action in proven:
             answered = structs.replace(action, answer=READY, answered_by=caller.id, answered_at=now)
             body = {**_action_body_by(caller, action), "claim": action.needed_claim}
+            # A question whose action changed meanwhile was answered by another process, or expired.
             if await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, body)):
                 settled.append(action.id)
         return tuple(settled)
 
     async def _taken_up(self, action_id: str, context: CallContext) -> PendingAction:
-        """The action, for somebody who may answer at all; nobody else learns whether there is one."""
+        """The action, for a caller who may answer at all; no other caller learns whether there is one."""
         caller = context.caller
         if not is_expired(caller, self._clock.now()) and (caller.is_verified or not self.only_verified):
             action = await self._pending.get(action_id)
@@ -152,7 +155,7 @@ class Inbox:
         raise await self._refused(action, refusal, context) if action else AnswerRefused(refusal)
 
     async def _refused(self, action: PendingAction, refusal: AnswerRefusal, context: CallContext) -> AnswerRefused:
-        """What tells a refusal, once it is recorded."""
+        """The error that reports a refusal; the refusal is recorded first."""
         body = {**_action_body_by(context.caller, action), "code": refusal.code.value}
         await append_record(self._store, Record(context.run, AuditKind.ACTION_REFUSED, body))
         return AnswerRefused(refusal)
@@ -164,6 +167,7 @@ class Inbox:
         now = self._clock.now()
         answered = structs.replace(action, answer=answer, reason=reason, answered_by=by, answered_at=now, content=None)
         kind = AuditKind(f"action.{answer}") if action.type == "APPROVAL" else AuditKind.ACTION_ANSWERED
+        # The store decides which of two answers counts that come at the same moment.
         if not await self._pending.answer(answered, Record(context.run, kind, _action_body_by(context.caller, action))):
             message = f"{action.id} was answered by somebody else a moment ago"
             refusal = AnswerRefusal(AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`")
@@ -171,7 +175,7 @@ class Inbox:
         return answered
 
     async def _settled(self, action: PendingAction, context: CallContext) -> PendingAction:
-        """What waits for a secret is answered by the secret being there, and by nothing else."""
+        """Settle an action that waits for a secret: the secret being there answers it, and nothing else does."""
         # A claim is not a secret: one that happens to be kept under its name proves nothing.
         is_for_secret = action.needs != "" and not action.needs.startswith(CLAIM_NEED)
         if not (is_for_secret and action.is_open and await self._is_there(action.needs)):
@@ -193,7 +197,7 @@ def _unknown_action(action_id: str) -> AnswerRefused:
 
 
 def _action_body(action: PendingAction) -> dict[str, object]:
-    """What the trail says of an action."""
+    """The facts that the trail keeps of an action."""
     body: dict[str, object] = {
         "trace": action.trace_id,
         "action": action.id,
@@ -204,5 +208,5 @@ def _action_body(action: PendingAction) -> dict[str, object]:
 
 
 def _action_body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
-    """What it says of somebody who answers it, or tries to."""
+    """The same facts, with the caller who answers the action, or tries to."""
     return {**caller.as_recorded(), "verified": caller.is_verified, **_action_body(action)}

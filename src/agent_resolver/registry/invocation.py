@@ -42,6 +42,7 @@ async def invoke_tool(call: Call) -> Outcome | NeedsAction:
     except ToolFailure as failure:
         failed = call.failed_like(failure)
         allowed = _ALLOWED.get(call.entry.descriptor.labels.kind, _OF_TOOLS)
+        # A code such as `MISSING_SCOPE` from a tool would look like a decision of the pipeline.
         return failed if failed.code in allowed else structs.replace(failed, code=FailureCode.TOOL_ERROR)
     except WaitsFor as waits:
         return structs.replace(waits.pending, trace_id=call.context.trace_id)

@@ -1,4 +1,4 @@
-"""Which calls started and how each ended, in the store: what was done is not done again."""
+"""The ledger in the store: calls that started and how each ended, so that what was done is not done again."""
 
 from msgspec import structs
 
@@ -141,6 +141,7 @@ class Ledger:
 
         def end(transaction: Transaction) -> bool:
             kept = transaction.get(LEDGER, key)
+            # The call is looked at again inside of the transaction: it may have been taken up since it was found.
             if kept is None or kept.state != "started" or not self._is_interrupted(kept):
                 return False
             _end_entry(transaction, kept, "unknown", at, None)
@@ -163,12 +164,12 @@ def _lease_row(snapshot: Snapshot, lease: Lease | None) -> LeaseRow | None:
 
 
 def seal_outcome(seal: Seal, content: bytes, key: str, ending: Ending) -> bytes:
-    """What the ledger keeps of the end of a call, sealed for its key and for the way in which it ended."""
+    """Seal what the ledger keeps of the end of a call, for its key and for the way in which it ended."""
     return seal.close(content, _purpose(key, ending))
 
 
 def open_outcome(seal: Seal, sealed: bytes, key: str, ending: Ending) -> bytes:
-    """What the ledger keeps of a call that ended in this way.
+    """Open what the ledger keeps of a call that ended in this way.
 
     Raises:
         ValueError: It was edited: a failure cannot be made into a result by an edit of its row.

@@ -10,7 +10,7 @@ _MAX_BYTES: Final = 1024 * 1024
 
 
 def compile_linear_regex(pattern: str) -> Callable[[str], bool]:
-    """What looks for a regular expression anywhere in a text.
+    """Compile a regular expression into a function that looks for it anywhere in a text.
 
     The expressions are those of JSON Schema, without looking around and without references to groups: Python's own
     engine takes time that doubles with each character for some of them.

@@ -29,6 +29,7 @@ def manifest_of(descriptors: Iterable[Descriptor], generated_at: str = EPOCH) ->
     own: dict[str, Descriptor] = {}
     for descriptor in filter(is_own, descriptors):
         if descriptor.id in own:
+            # Sorted, so that the message is the same in whatever order the tools come.
             raise ToolIdConflict(descriptor.id, *sorted((own[descriptor.id].source, descriptor.source)))
         own[descriptor.id] = descriptor
     tools = tuple(sorted(map(ManifestTool.of, own.values()), key=lambda tool: tool.order))
@@ -57,14 +58,18 @@ def _descriptor(tool: ManifestTool) -> Descriptor:
         cost_factor=None if tool.cost_factor is UNSET else tool.cost_factor,
         examples=tool.examples,
     )
+    # A manifest leaves out what is usual; a descriptor states it.
+    output_schema = None if tool.output_schema is UNSET else tool.output_schema
+    rate_limit = None if tool.rate_limit_per_minute is UNSET else tool.rate_limit_per_minute
+    timeout_seconds = TIMEOUT_SECONDS_WHEN_ABSENT if tool.timeout_seconds is UNSET else tool.timeout_seconds
     return Descriptor(
         id=tool.id,
         description=tool.description,
         input_schema=tool.json_schema,
-        output_schema=None if tool.output_schema is UNSET else tool.output_schema,
+        output_schema=output_schema,
         source=MANIFEST_NAME,
-        rate_limit_per_minute=None if tool.rate_limit_per_minute is UNSET else tool.rate_limit_per_minute,
-        timeout_seconds=TIMEOUT_SECONDS_WHEN_ABSENT if tool.timeout_seconds is UNSET else tool.timeout_seconds,
+        rate_limit_per_minute=rate_limit,
+        timeout_seconds=timeout_seconds,
         hints={"readOnlyHint": tool.is_read_only, "idempotentHint": tool.is_idempotent},
         rules=_rules(tool),
         labels=labels,

@@ -28,7 +28,7 @@ class MemorySecrets:
         return self.values.get(name)
 
     def place(self, name: str) -> str:
-        """Where it is looked for."""
+        """The place where a secret is looked for."""
         return f"put {name} into memory"
 
 

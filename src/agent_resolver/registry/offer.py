@@ -1,4 +1,4 @@
-"""What there is to call: in a whole registry, and in one run of an agent."""
+"""Offers: the tools that can be called in a whole registry, and in one run of an agent."""
 
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
@@ -17,7 +17,7 @@ _NOTHING: Final = FrozenDict()
 
 
 class Offer(Struct):
-    """What there is to call, as the registry keeps it up to date."""
+    """The tools that can be called, as the registry keeps them up to date."""
 
     entries: dict[str, Entry] = msgspec.field(default_factory=dict)
     """The tools that may be called, by id."""
@@ -52,15 +52,16 @@ class Offer(Struct):
         return iter(self.entries)
 
     def refusals(self) -> Mapping[str, Mapping[str, Refused]]:
-        """Why tools may not be called, as `refused` has it."""
+        """The reasons why tools may not be called, as `refused` has them."""
         return self.refused
 
     def refusal_of(self, tool_id: str) -> Refused | None:
-        """Why a tool may not be called. What one source refuses never shuts the tool of another."""
+        """The reason why a tool may not be called. What one source refuses never shuts the tool of another."""
         refusals = self.refused.get(tool_id, {})
         entry = self.entries.get(tool_id)
         if entry is not None:
             return refusals.get(entry.descriptor.source)
+        # Several sources may refuse one id: the answer names the same one each time.
         return refusals[min(refusals)] if refusals else None
 
     async def restore_sources(self, tool_id: str, run: str) -> ToolFailure | NeedsAction | None:
@@ -91,7 +92,7 @@ class Offer(Struct):
 
 
 class RunOffer(Offer, kw_only=True):
-    """What one run may call: of the offer around it what is allowed, and tools of its own.
+    """The tools that one run may call: those of the offer around it that are allowed, and tools of its own.
 
     Nothing is copied. Each question goes on to the offer around it, so that a tool which comes or goes there comes or
     goes here.
@@ -140,14 +141,15 @@ class RunOffer(Offer, kw_only=True):
         return (tool_id for tool_id in self.allowed if self.find(tool_id) is not None)
 
     def refusals(self) -> Mapping[str, Mapping[str, Refused]]:
-        """Why tools may not be called, as `refused` has it."""
+        """The reasons why tools may not be called, as `refused` has them."""
         return {**self.around.refusals(), **self.refused}
 
     def refusal_of(self, tool_id: str) -> Refused | None:
-        """Why a tool may not be called; one that is there and not allowed is forbidden."""
+        """The reason why a tool may not be called; one that is there and not allowed is forbidden."""
         is_own = tool_id in self.entries or tool_id in self.refused
         if tool_id in self.allowed:
             return Offer.refusal_of(self, tool_id) if is_own else self.around.refusal_of(tool_id)
+        # A refusal of the offer around says more than that the run may not call the tool.
         if not is_own and (refused := self.around.refusal_of(tool_id)):
             return refused
         is_there = is_own or self.around.find(tool_id) is not None

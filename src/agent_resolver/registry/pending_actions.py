@@ -1,4 +1,4 @@
-"""What waits for a person, in the store."""
+"""The actions that wait for a person, in the store."""
 
 from collections import Counter
 from functools import partial

@@ -51,7 +51,7 @@ Ended = TypeVar("Ended", Done | Failed | Pending, Failed | Pending)
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """What the pipeline stands on."""
+    """The ports that the pipeline is built on."""
 
     store: Store | None = None
     """Where calls are kept and recorded; without one, nothing is recorded, and all that is kept is in memory."""
@@ -91,7 +91,7 @@ class Pipeline:
         3. The arguments must follow its schema; every fault is told.
         4. The caller must hold its scopes.
         5. The caller must be cleared for its data.
-        6. Where it takes an approval, or its context asks for one, somebody must have approved this very call.
+        6. Where it takes an approval, or its context asks for one, a person must have approved this very call.
         7. Its secrets must be there; its source's rate limit must leave room.
         8. The ledger must not know the call already; from here on it has started.
         9. It runs under its timeout.
@@ -105,7 +105,8 @@ class Pipeline:
             call.source_problem = await self._restore_sources(call)
         telemetry = self._ports.telemetry
         entry = call.offer.find(call.tool_id)
-        span = telemetry.begin(call.tool_id, entry.descriptor if entry else None, call.context) if telemetry else None
+        descriptor = entry.descriptor if entry else None
+        span = telemetry.begin(call.tool_id, descriptor, call.context) if telemetry else None
         outcome: Outcome | None = None
         try:
             outcome = await self._ended(call)
@@ -115,9 +116,9 @@ class Pipeline:
         return structs.replace(outcome, traceparent=telemetry.traceparent(span)) if telemetry else outcome
 
     async def clarify(self, call: Call, question: str) -> str | Pending | Failed:
-        """What a person says to a question about a call that cannot be made as it is; no tool runs.
+        """Ask a person about a call that cannot be made as it is, and return the answer; no tool runs.
 
-        Whoever may not make the call may not ask about it either, so that steps 1, 2, 4 and 5 of `run` come first.
+        A caller who may not make the call may not ask about it either, so that steps 1, 2, 4 and 5 of `run` come first.
         """
         self._fence(call)
         if call.offer.has_sources and self.caller(call) is None:
@@ -229,7 +230,7 @@ class Pipeline:
     # 1 to 5: what is known at once ------------------------------------------------------------------------------------
 
     def caller(self, call: Call) -> Failed | None:
-        """Whether somebody must vouch for the caller, and does so still."""
+        """Refuse a caller whom no issuer vouches for where one must, and a caller whose token has expired."""
         caller = call.context.caller
         if self._ports.only_verified and not caller.is_verified:
             message = f"{caller.id} is not verified, and this project has an issuer"
@@ -240,7 +241,7 @@ class Pipeline:
         return None
 
     async def tool(self, call: Call) -> Failed | Pending | None:
-        """Whether there is such a tool, and it may be called."""
+        """Refuse a tool that does not exist, that may not be called, or whose code changed since it was loaded."""
         if isinstance(call.source_problem, NeedsAction):
             return await self._questions.need(call, call.source_problem)
         if call.source_problem is not None:
@@ -259,7 +260,7 @@ class Pipeline:
         return None
 
     def check_arguments(self, call: Call) -> Failed | None:
-        """Whether the arguments follow the schema, and whatever else a tool that checks them itself asks for."""
+        """Refuse arguments that break the schema, or a rule of a tool that checks its arguments itself."""
         entry = call.entry
         faults = schema_faults(entry.arguments, call.arguments, "arguments")
         if not faults and entry.find_faults is not None:
@@ -275,7 +276,7 @@ class Pipeline:
         return None
 
     def scopes(self, call: Call) -> Failed | None:
-        """Whether the caller holds every scope that the tool asks for."""
+        """Refuse a caller who lacks a scope that the tool asks for."""
         missing = missing_scopes(call.entry.descriptor.rules, call.context.caller)
         if not missing:
             return None
@@ -283,7 +284,7 @@ class Pipeline:
         return call.failed(FailureCode.MISSING_SCOPE, message, "ask the issuer for a token with these scopes")
 
     def classification(self, call: Call) -> Failed | None:
-        """Whether the caller is cleared for the data of the tool."""
+        """Refuse a caller who is not cleared for the data of the tool."""
         needed, caller = call.entry.descriptor.rules.classification, call.context.caller
         if is_cleared(caller, needed):
             return None
@@ -293,9 +294,10 @@ class Pipeline:
     # 6 and 7: what may have to wait -----------------------------------------------------------------------------------
 
     async def approval(self, call: Call) -> Failed | Pending | None:  # noqa: PLR0911 - one for each state
-        """Whether somebody approved this very call, and it was not made yet."""
+        """Let the call wait until a person has approved this very call; each approval is good for one call."""
         rules = call.rules
         needs_approval = rules.takes_approval
+        # The digest costs time on every call, so it is made only where a record, a key or an approval needs it.
         if self.is_recorded or call.context.key is not None or needs_approval:
             call.digest = digest(call.arguments)
         if not needs_approval:
@@ -321,7 +323,7 @@ class Pipeline:
         return await self._questions.approval(call, asked)
 
     async def rate_limit(self, call: Call) -> Failed | Pending | None:
-        """Whether the secrets are there and the limit leaves room: what only waits uses nothing up."""
+        """Let the call wait for its secrets, then count it against its limit: what only waits uses nothing up."""
         descriptor = call.entry.descriptor
         if descriptor.rules.secrets and (waits := await self._gather_secrets(call)):
             return waits
@@ -372,6 +374,7 @@ class Pipeline:
         if not (self.is_recorded or key):
             return None
         call.key = key or f"call-{randomness.token_hex(8)}"
+        record = self._start_record(call) if self.is_recorded else None
         start = Start(
             key=call.key,
             tool=call.tool_id,
@@ -381,7 +384,7 @@ class Pipeline:
             trace_id=call.context.trace_id,
             uses=call.approval.id if call.approval else None,
             at=self._ports.clock.now(),
-            record=self._start_record(call) if self.is_recorded else None,
+            record=record,
         )
         begun = await self._ledger.start(start, call.context.lease, call.writer)
         if begun.state == "unknown":
@@ -390,7 +393,7 @@ class Pipeline:
         return None if call.is_started else await self._not_started(call, begun)
 
     def _start_record(self, call: Call) -> Record:
-        """What the trail keeps of a call that is about to be made.
+        """The record of a call that is about to be made.
 
         It alone shows the arguments: if refused calls did, any caller who can reach the tools could fill the trail.
         """
@@ -412,7 +415,7 @@ class Pipeline:
                 message = f"The key was used for another call of {call.tool_id}"
                 return call.failed(FailureCode.KEY_REUSED, message, "give each call a key of its own")
             case _:
-                # Somebody else made the same call with the same approval a moment ago.
+                # Another attempt at the same call used the same approval a moment ago.
                 asked = await self._questions.asked_approvals(call)
                 return await self._questions.approval(call, asked)
 
@@ -430,7 +433,7 @@ class Pipeline:
         return Done(trace_id=call.context.trace_id, result=result)
 
     async def _unknown(self, call: Call, start: Start) -> Outcome | None:
-        """What was interrupted is tried again only when a person says so, and then once."""
+        """Try a call that was interrupted again only when a person says so, and then once."""
         begun = Begun("unknown")
 
         async def is_still_unknown() -> bool:
@@ -440,7 +443,7 @@ class Pipeline:
             return begun.state == "unknown"
 
         action = await self._questions.interrupted(call, start.key, call.rules, is_still_unknown)
-        if action is None:  # Somebody else made the call a moment ago, with the answer to the last question.
+        if action is None:  # Another attempt made the call with the last answer.
             return None if call.is_started else await self._not_started(call, begun)
         if asks_for_retry(action.answer):
             again = structs.replace(start, uses=action.id, is_new_attempt=True)
@@ -457,7 +460,7 @@ class Pipeline:
         return structs.replace(unknown, question=action.id)
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run the tool; whatever it raises, its call ends with an outcome, unless somebody ends the call itself."""
+        """Run the tool; whatever it raises, its call ends with an outcome, unless the call itself is cancelled."""
         limit = min(call.entry.descriptor.timeout_seconds, call.context.timeout_seconds or inf)
         deadline = asyncio.timeout(limit)
         try:
@@ -494,7 +497,7 @@ class Pipeline:
         return await self.invoke(call)
 
     def output(self, call: Call, done: Done) -> Outcome:
-        """Whether the result follows the schema."""
+        """Refuse a result that does not follow the schema."""
         faults = schema_faults(call.entry.result, done.result, "result")
         if not faults:
             return done
@@ -502,7 +505,7 @@ class Pipeline:
         return call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, LOOK_FIRST, faults)
 
     def redaction(self, call: Call, outcome: Outcome) -> Outcome:
-        """What is told, without the secrets that the tool was given."""
+        """The outcome without the secrets that the tool was given."""
         if isinstance(outcome, Failed):
             words = redacted([outcome.message, outcome.remedy, *outcome.details], call.secrets)
             message, remedy, *details = map(without_surrogates, words)
@@ -510,6 +513,7 @@ class Pipeline:
         if not call.secrets or not isinstance(outcome, Done):
             return outcome
         result = redacted(outcome.result, call.secrets)
+        # Masking may have replaced a value that the schema fixes, such as a number.
         faults = () if result == outcome.result else schema_faults(call.entry.result, result, "result")
         if not faults:
             return structs.replace(outcome, result=result)
@@ -545,6 +549,7 @@ class Pipeline:
         """
         if not call.is_started:
             return
+        # Nothing asks for a call without a key again, and a call with one must not be repeated unseen.
         ending: Ending = "forgotten" if call.context.key is None else "unknown"
         record = call.ended(outcome) if self.is_recorded else None
         call.is_started = False
@@ -574,7 +579,7 @@ class Pipeline:
 
 
 def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
-    """What a caller learns of a state that cannot be used; where it is kept is not for every caller to know."""
+    """The failure of a call whose state cannot be used; it does not name the place where the state is kept."""
     if isinstance(error, FileError):
         reason = error.problem.removeprefix(f"{UNUSABLE}: ")
     else:
@@ -583,16 +588,16 @@ def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
 
 
 def _is_too_weak(approval: PendingAction, rules: Rules) -> bool:
-    """Whether others could approve it than the tool's rules say: they changed since it was asked for.
+    """True if the approval was asked for under weaker rules than the tool has now.
 
-    Whoever rejected it has rejected it.
+    A rejection holds whatever the rules were.
     """
     is_lower = CLASSIFICATION_RANK[approval.classification] < CLASSIFICATION_RANK[rules.classification]
     return approval.answer != "rejected" and (is_lower or approval.role != rules.approver_role)
 
 
 def _ledger_ending(call: Call, outcome: Outcome) -> Ending:
-    """What the ledger keeps; only a call with a key of its own is ever asked for its outcome again.
+    """The ending that the ledger keeps; only a call with a key of its own is ever asked for its outcome again.
 
     A failure is kept as well: a program that is replayed takes the branch that it took.
     """

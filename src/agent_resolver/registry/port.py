@@ -1,4 +1,4 @@
-"""What the registry asks of the world around it."""
+"""The ports of the registry: what it asks of the world around it."""
 
 from typing import Any, Protocol
 
@@ -40,7 +40,7 @@ class Secrets(Protocol):
         ...
 
     def place(self, name: str) -> str:
-        """Where it is looked for, in words for a person."""
+        """The place where a secret is looked for, in words for a person."""
         ...
 
 

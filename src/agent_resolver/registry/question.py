@@ -1,4 +1,4 @@
-"""What the pipeline asks a person, and how the call that asked goes on."""
+"""Questions of the pipeline to a person, and how the call that asked goes on."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -53,6 +53,7 @@ class Questions:
         """Ask for what a tool cannot do without."""
         # A tool that asks may have been given secrets already, and what it says is kept.
         subject, message = redacted([needed.subject, str(needed)], call.secrets)
+        # The same need of two calls is one question: a secret that is missing is asked for once.
         binding = digest([needed.kind, subject, message])
         newest, count = await self._pending.newest(binding)
         if newest is not None and newest.is_open:
@@ -175,7 +176,7 @@ class Questions:
 
 
 def seal_purpose(action_id: str) -> str:
-    """What the arguments of an action are sealed for: those of another action cannot take their place."""
+    """The purpose that the arguments of an action are sealed for: those of another action cannot take their place."""
     return f"arguments of {action_id}"
 
 
@@ -218,7 +219,7 @@ def _who_asks(call: Call) -> str:
 
 
 def _reason_of(call: Call) -> str:
-    """Why this call asks though its tool does not, for the approver; a plugin may have quoted its arguments there."""
+    """The reason that the approver is given for this one call; a plugin may have quoted arguments in it."""
     if not call.approval_reason:
         return ""
     (reason,) = redacted([call.approval_reason], call.all_secrets())
@@ -226,7 +227,7 @@ def _reason_of(call: Call) -> str:
 
 
 def _binding_of_approval(call: Call) -> str:
-    """What an approval holds for: the call, and the code or definition that it was asked for."""
+    """The binding of an approval: the call, and the code or definition that it was asked for."""
     return _binding_of_call("APPROVAL", call, definition_digest(call.entry.descriptor))
 
 

@@ -1,4 +1,4 @@
-"""How often something was used in the last minute, over all processes that share the store."""
+"""Rate limits: counts uses in the last minute, over all processes that share the store."""
 
 import time
 from collections.abc import Callable
@@ -28,6 +28,7 @@ class RateLimits:
             for use in uses:
                 if is_outside_window(use.at, now):
                     transaction.drop(RATES, subject, use.number)
+                # A clock that was set back must not block the subject until it has caught up.
                 elif use.at > now:
                     transaction.put(RATES, structs.replace(use, at=now))
             if not wait:

@@ -104,7 +104,7 @@ class ToolRegistry:
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """What watches the calls, if anything does."""
+        """The telemetry that watches the calls, if there is one."""
         return self._pipeline.telemetry
 
     def now(self) -> str:
@@ -155,6 +155,7 @@ class ToolRegistry:
             self._offer.put(entry)
         for tool_id, why in refused.items():
             self.refuse(tool_id, source, why)
+        # A plugin or a server may offer what it offered before: listeners hear of a real change only.
         if self._of_source(source) != before:
             self._note_change()
 
@@ -223,7 +224,7 @@ class ToolRegistry:
     async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         """Call a tool: `Pipeline.run` has the steps.
 
-        Whoever stops waiting does not stop the call: between its effect and its record nothing may be lost.
+        A caller that stops waiting does not stop the call: between its effect and its record nothing may be lost.
         """
         return await self.start_call(tool_id, arguments, context)
 
@@ -271,7 +272,7 @@ class ToolRegistry:
         return await self._pipeline.authorize(Call(tool_id, dict(arguments), context, self._offer))
 
     async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
-        """Record that a call is not made, and why: whoever runs an agent may deny more than its tools do."""
+        """Record that a call is not made, and why: the runtime of an agent may deny more than its tools do."""
         if (home := self._calls.other_home()) is not None:
             elsewhere = asyncio.run_coroutine_threadsafe(self.deny(tool_id, reason, context), home)
             return await asyncio.wrap_future(elsewhere)
@@ -302,7 +303,7 @@ class ToolRegistry:
     async def _answer(
         self, answer: "asyncio.Future[Outcome]", tool_id: str, arguments: dict[str, Any], context: CallContext
     ) -> None:
-        """Run a call to its end in a task of its own, and tell whoever still waits for it."""
+        """Run a call to its end in a task of its own, and hand the outcome to the caller if it still waits."""
         try:
             outcome = await self._pipeline.run(Call(tool_id, arguments, context, self._offer))
             if not answer.done():

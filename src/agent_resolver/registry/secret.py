@@ -45,7 +45,7 @@ class Secret:
 
 
 def is_secret_name(text: str) -> bool:
-    """Whether a secret can have this name."""
+    """True if a secret can have this name."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -59,12 +59,12 @@ def redacted(value: Any, secrets: Iterable[Secret]) -> Any:  # noqa: ANN401 - a 
     try:
         return _mask_forms(value, forms)
     except RecursionError:
-        # It is nested too deeply to be looked through: then nobody sees any of it.
+        # It is nested too deeply to be looked through, so that none of it is shown.
         return MASK
 
 
 def _written_forms(text: str) -> Iterator[str]:
-    """How a secret may look in a text."""
+    """The forms in which a secret may appear in a text."""
     if len(text) < _SHORTEST:
         return
     raw = _raw_bytes(text)
@@ -129,6 +129,7 @@ def _mask_forms(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON v
             return [_mask_forms(item, forms) for item in value]
         case dict():
             return {_mask_forms(key, forms): _mask_forms(item, forms) for key, item in value.items()}
+        # This comes before numbers: `True` is an `int`.
         case bool() | None:
             return value
         case int() | float():

@@ -1,4 +1,4 @@
-"""Where tools come from that are not there all the time, such as a locked server."""
+"""Sources: the origin of tools that are not there all the time, such as a locked server."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -15,12 +15,12 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What the descriptors of its tools say in `source`."""
+        """The name that the descriptors of its tools have in `source`."""
         ...
 
     @property
     def prefix(self) -> str:
-        """What the ids of all its tools begin with."""
+        """The text that the ids of all its tools begin with."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What the registry knows of a tool, whatever kind it is."""
+"""A tool as the registry knows it, whatever kind it is."""
 
 import asyncio
 import secrets as randomness
@@ -18,11 +18,11 @@ from agent_resolver.storage.port import Lease
 _NOTHING: Final = FrozenDict()
 """The secrets and answers of a context that has none: shared, since every run that waits holds several contexts."""
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Tells whoever waits how much is done, of how much in all, and what is being done."""
+"""Tells the caller that waits how much is done, of how much in all, and what is being done."""
 
 
 async def _no_progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Nobody waits for it."""
+    """Report nothing, for a call whose progress is not followed."""
 
 
 class RunHandle:
@@ -44,11 +44,12 @@ class RunHandle:
 
     async def kept(self) -> str:
         """The id of the run; waits until the state has the run."""
+        # Several waiters share the future: one that is cancelled must not cancel it for the others.
         return await asyncio.shield(self._kept)
 
 
 class CallContext(Struct, frozen=True, kw_only=True):
-    """Who calls, in which run, under which trace; and what the tool is given besides its arguments."""
+    """The caller, run and trace of a call, and what the tool is given besides its arguments."""
 
     run: str
     trace_id: str
@@ -63,12 +64,12 @@ class CallContext(Struct, frozen=True, kw_only=True):
     lock: str = ""
     """The digest of the agent's lock."""
     parent: str | None = None
-    """The `traceparent` of whoever calls."""
+    """The `traceparent` of the caller."""
     approval_reason: str = ""
     """Why this very call takes an approval though its tool may take none, such as a permission rule that asks; empty
     where there is no such reason. It never reaches the tool."""
     is_compensation: bool = False
-    """Whether the call takes back what an earlier one did."""
+    """True if the call takes back what an earlier one did."""
     progress: Progress = _no_progress
     secrets: Mapping[str, Secret] = _NOTHING
     """The secrets that the tool declared, and no others."""
@@ -92,10 +93,10 @@ class CallContext(Struct, frozen=True, kw_only=True):
         return cls(run=randomness.token_hex(16), trace_id=randomness.token_hex(16), caller=caller)
 
     def ask(self, question: str) -> str:
-        """What a person answers to a question, which must be the same in every attempt at the call.
+        """The answer of a person to a question, which must be the same in every attempt at the call.
 
         Raises:
-            NeedsAction: Nobody has answered yet: the call waits, and starts from its beginning once somebody has.
+            NeedsAction: There is no answer yet: the call waits, and starts from its beginning once there is one.
         """
         if question not in self.answers:
             raise NeedsAction("CLARIFICATION", "", question)
@@ -107,7 +108,7 @@ class Tool(Protocol):
 
     @property
     def descriptor(self) -> Descriptor:
-        """What it is."""
+        """The description of the tool: its id, its schemas and its rules."""
         ...
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value

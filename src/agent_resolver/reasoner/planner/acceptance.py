@@ -13,7 +13,7 @@ EXAMPLE_NAME: Final = "values that follow the schemas"
 
 
 def example_run(dag: Dag, tools: dict[str, Descriptor]) -> AcceptanceTest:
-    """What comes in, what each step returns, and what then comes out."""
+    """Makes an example of a run: its input, the result of each step, and the output that follows."""
     given = {field.name: sample_value(field.schema) for field in fields_of(dag.input_schema) if field.is_required}
     results: dict[str, Any] = {}
     scope = {"input": given, "steps": results, "run": {}}

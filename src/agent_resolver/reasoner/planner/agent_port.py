@@ -1,4 +1,4 @@
-"""What a planner with a model asks for: an agent that answers in text."""
+"""The port of a planner with a model: an agent that answers in text."""
 
 from typing import Any, Literal, Protocol
 

@@ -68,12 +68,15 @@ def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
     tasks, steps, inputs = layout.tasks, layout.steps, layout.inputs
     if not tasks:
         return Drafted(capabilities=capabilities)
+    # A plan that drops a stated value would look complete to the person who approves it.
     if layout.unused:
         return Drafted(questions=(PlanQuestion(key=REQUEST_KEY, text=unused_question(layout.unused)),))
     if inputs.questions:
         return Drafted(questions=inputs.questions)
     words = plan_words(request, tasks, steps, manifest)
     blueprint = draft_blueprint(steps, inputs, words, manifest.tools)
+    # A compensation is an extra that the planner found itself: one with a fault must not cost the person the whole
+    # plan.
     if faults_of(blueprint, manifest.tools):
         blueprint = without_extras(blueprint)
     if faults := faults_of(blueprint, manifest.tools):
@@ -95,6 +98,7 @@ def _tasks(request: PlanRequest, routing: Routing, manifest: ToolManifest) -> li
     for name in chosen:
         match = next((pair for pair in unused if pair[0] == name), None)
         if match:
+            # Each part of the request asks for one call: the same tool, chosen twice, takes the next of its parts.
             unused.remove(match)
         clauses = match[1].clauses if match else _clauses_for(profiles[name], request, routing, manifest)
         pairs.append((profiles[name], clauses))
@@ -187,7 +191,7 @@ def _is_missing(text: str, request: PlanRequest) -> bool:
 def plan_words(
     request: PlanRequest, tasks: Sequence[ToolTask], steps: Sequence[PlannedStep], manifest: ToolManifest
 ) -> PlanWords:
-    """What a plan is called: the words of the request that its tools have too, and no others."""
+    """The id and description of a plan: the words of the request that its tools have too, and no others."""
     phrases = {task.profile.id: _phrase(task) for task in tasks}
     profiles = {profile.id: profile for profile in manifest.profiles}
     parts = []

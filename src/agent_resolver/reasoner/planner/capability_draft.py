@@ -51,15 +51,15 @@ def _new_id(words: str, clause: Clause | None, manifest: ToolManifest, taken: se
     verb, nouns = _names(words, clause)
     noun = "_".join(nouns[:_MAX_WORDS]) or "task"
     name = f"{_domain(nouns, manifest)}.{verb}_{noun}"[:100]
+    # One number more than there are taken ids is always enough.
     numbered = (f"{name}_{number}" for number in range(2, len(taken) + 3))
     return next(each for each in (name, *numbered) if each not in taken)
 
 
 def _names(words: str, clause: Clause | None) -> tuple[str, list[str]]:
     """The verb and the nouns of a clause, as they are spelled in it."""
-    spelled = [
-        word for word in split_words(clause.source.mask if clause else words) if word.isascii() and word.isalpha()
-    ]
+    text = clause.source.mask if clause else words
+    spelled = [word for word in split_words(text) if word.isascii() and word.isalpha()]
     verbs = [word for word in spelled if clause and stem(word) == clause.verb]
     objects = {*clause.objects} if clause else set()
     nouns = [singular(word) for word in spelled if stem(word) in objects and word not in verbs[:1]]
@@ -118,6 +118,7 @@ def _name_of(literal: StatedLiteral, verb: str) -> str:
             return name
     word = singular(literal.word)
     is_name = word.isascii() and word.isalpha() and word not in _PREPOSITIONS and word not in STOP_WORDS
+    # A preposition or the verb before a value says nothing about what the value is.
     if not is_name or stem(word) == verb:
         return "text" if literal.is_quoted else "id"
     return word if literal.is_quoted else f"{word}_id"

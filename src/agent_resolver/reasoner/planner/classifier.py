@@ -1,4 +1,4 @@
-"""What a request takes: the tools for its clauses, what no tool does, and what only the person can say."""
+"""Finds the tools for the clauses of a request, the clauses that no tool does, and the questions to the person."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -47,7 +47,7 @@ class Routed(Struct, frozen=True, kw_only=True):
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """Where each part of a request goes."""
+    """The parts of a request, each with its tool or its question."""
 
     split: SplitRequest
     parts: tuple[Routed, ...] = ()
@@ -70,6 +70,7 @@ class ToolManifest:
     """The tools of a request, in the order of their ids, with the words that they are found by."""
 
     def __init__(self, tools: Sequence[Descriptor]) -> None:
+        # Of two tools with one id the first counts, and the order of the list counts for nothing else.
         by_id = {tool.id: tool for tool in reversed(tools)}
         self.tools = {name: by_id[name] for name in sorted(by_id)}
         self.profiles = tuple(profile_tool(tool) for tool in self.tools.values())
@@ -92,7 +93,7 @@ def newest_answer(answers: Sequence[Answer], key: str) -> str | None:
 
 
 def words_of(request: PlanRequest) -> str:
-    """What is asked for: the intent, or what the person answered when that was not clear."""
+    """The words of the request: the intent, or the answer of the person where the intent was not clear."""
     return (newest_answer(request.answers, REQUEST_KEY) or request.intent)[:MAX_INTENT]
 
 
@@ -102,7 +103,7 @@ def classify(request: PlanRequest) -> Classified:
 
 
 def classify_routing(routing: Routing) -> Classified:
-    """What the parts of a request take together."""
+    """Sums up the parts of a request: its kind, its tools and what is missing."""
     if routing.questions:
         return Classified(questions=routing.questions)
     tools = tuple(each.tool.id for each in routing.routed if each.tool)
@@ -111,7 +112,7 @@ def classify_routing(routing: Routing) -> Classified:
 
 
 def missing_words(part: Routed) -> str:
-    """What a part asks for and no tool does, in words."""
+    """The words for a part that no tool does."""
     return shorten(part.text, _MAX_MISSING)
 
 
@@ -163,6 +164,7 @@ def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
     if len(parts) > 1:
         matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
         tools = {match.best[0].id for match in matches if match.is_certain}
+        # Two parts with one tool are more likely two objects of a single call.
         if len(tools) == len(parts):
             return matches
     return [whole]
@@ -253,6 +255,7 @@ def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Route
     tools = {each.id: each.profile.tool for each in match.best}
     if match.is_certain:
         return structs.replace(part, tool=match.best[0].profile.tool)
+    # Only where it is in doubt that any tool is meant may the person say that none is.
     in_doubt = match.best[0].fit is Fit.DOUBT
     choices = (*tools, NONE_OF_THEM) if in_doubt else (*tools,)
     key = f"choice.{number}"

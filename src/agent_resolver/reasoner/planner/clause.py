@@ -148,6 +148,7 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
                 clause = structs.replace(clause, source=_joined(clauses.pop().source, part), has_number=True)
             # What is not to be done takes no tool.
             clauses += [] if clause.is_negated else [clause]
+    # Only the mask is searched: an "if" in a quoted title is not a condition.
     conditions = [part.text for part in parts if _CONDITION.search(part.mask)]
     return SplitRequest(
         clauses=tuple(clauses[:MAX_CLAUSES]),
@@ -244,7 +245,9 @@ def _reordered(parts: list[MaskedText]) -> Iterator[MaskedText]:
 def _without_fillers(source: MaskedText) -> MaskedText:
     found = _FILLERS.match(source.mask)
     without = _WITHOUT.search(source.mask)
-    return source.part(found.end() if found else 0, without.start() if without else len(source.text))
+    start = found.end() if found else 0
+    end = without.start() if without else len(source.text)
+    return source.part(start, end)
 
 
 def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
@@ -258,6 +261,7 @@ def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
     known = stem(word[0].lower())
     if not is_known_verb(known):
         return False
+    # A word such as "order" is a verb only where an object follows it: "and order 12" goes on with a list.
     return known not in AMBIGUOUS or _OBJECT.match(mask, word.end()) is not None
 
 
@@ -348,6 +352,7 @@ def _verb(tokens: list[str], text: str, is_known_verb: IsVerb) -> tuple[str, int
     leading = next((place for place, token in enumerate(tokens) if token.lower() not in _DETERMINERS), 0)
     if known and known[0][1] == leading:
         return known[0]
+    # A question has no verb of its own that names an action: it asks to see something.
     if _QUESTION.match(text):
         return "show", -1
     plain = [each for each in known if each[0] not in AMBIGUOUS]

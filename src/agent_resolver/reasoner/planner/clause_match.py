@@ -1,4 +1,4 @@
-"""Which tools do what a clause asks for.
+"""Matches a clause with the tools that do what it asks for.
 
 BM25 alone ranks tools, and cannot say that none fits. So a tool must pass a gate first: its verb must ask for the same
 action as that of the clause, and it must be about the thing that the clause names. What passes only in part is in
@@ -39,7 +39,7 @@ _SAME_START: Final = 6
 
 
 class Fit(IntEnum):
-    """How certain it is that a tool does what a clause asks for."""
+    """The certainty that a tool does what a clause asks for."""
 
     NO = 0
     DOUBT = 1
@@ -60,7 +60,7 @@ class ToolMatch(Struct, frozen=True, kw_only=True):
 
 
 class ClauseMatch(Struct, frozen=True, kw_only=True):
-    """What was found for a clause."""
+    """The tools that were found for a clause."""
 
     clause: Clause
     best: tuple[ToolMatch, ...] = ()
@@ -87,6 +87,7 @@ def match_clause(clause: Clause, profiles: Sequence[ToolProfile], relevance: Rel
             found.append(ToolMatch(profile=profile, fit=fit, score=score))
     if not found:
         return ClauseMatch(clause=clause)
+    # A tool that clearly fits is never set aside for one in doubt that shares more words with the clause.
     surest = max(match.fit for match in found)
     kept = sorted((match for match in found if match.fit is surest), key=lambda match: (-match.score, match.id))
     least = kept[0].score * (1 - MARGIN)
@@ -118,6 +119,7 @@ def _verb_fit(clause: Clause, profile: ToolProfile, *, is_whole: bool) -> Fit:
     likeness = _likeness(clause, verbs)
     if likeness > RELATED or _is_noun_made(clause, profile) or _is_action_named(clause, profile):
         return Fit.CLEAR
+    # To show something with a related verb does no harm. With any other verb, the person is asked.
     if likeness == RELATED:
         return Fit.CLEAR if is_reading(clause.verb) else Fit.DOUBT
     return Fit.NO
@@ -165,7 +167,7 @@ def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
 
 
 def _indirect_fit(clause: Clause, profile: ToolProfile) -> Fit:
-    """How well a tool fits that acts on something else than the clause names."""
+    """Judges a tool that acts on something else than the clause names."""
     if not any(_touches(head, profile) for head in clause.heads):
         return Fit.DOUBT if count_matches(clause.objects, profile.objects) else Fit.NO
     if _is_noun_made(clause, profile):
@@ -208,7 +210,7 @@ def _breadth(profile: ToolProfile) -> float:
 
 
 def _identity(clause: Clause, profile: ToolProfile) -> float:
-    """Whether a tool takes one thing or several, where the clause says which of the two it means."""
+    """The factor for a tool that takes one thing or several, as the clause asks for."""
     if not is_reading(clause.verb):
         return 1.0
     if clause.has_number:

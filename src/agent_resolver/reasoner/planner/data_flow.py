@@ -1,4 +1,4 @@
-"""Which outputs of earlier steps can be inputs of a later one.
+"""Connects the outputs of earlier steps with the inputs of later ones.
 
 A value flows where both sides mean the same and the schemas agree. They mean the same if both identify a thing of the
 same name (`id` of a ticket, `ticket_id`), or if they have the same name, which must be more than a word such as `title`
@@ -68,7 +68,7 @@ def _members(schema: dict[str, Any], path: tuple[str, ...], thing: str, level: i
 
 
 def _item_members(field: InputField, path: tuple[str, ...]) -> Iterator[OutputMember]:
-    """What a list has one of for each item."""
+    """The values that each item of a list has."""
     items = field.schema.get("items")
     if not isinstance(items, dict):
         return
@@ -101,6 +101,7 @@ def means_same(member: OutputMember, maker: Descriptor, field: InputField, taker
         return member.field.is_identifier and member.thing in things
     if [*map(stem, field.words)] != [*map(stem, member.field.words)]:
         return False
+    # A `title` of one thing is not that of another, unless both tools are about the same domain.
     if field.name.lower() not in GENERIC:
         return True
     return domain_of(maker) == domain_of(taker) and not _creates(taker)
@@ -126,6 +127,7 @@ def _creates(tool: Descriptor) -> bool:
 
 def fits(narrow: dict[str, Any], field: InputField) -> bool:
     """True if every value of a schema is one that a field takes; what is not known does not fit."""
+    # A schema that is not known may allow anything, and the run would fail at the step that takes the value.
     if is_unknown(narrow):
         return False
     return not gaps(Document(narrow), Document(bare(field.schema)))
@@ -170,5 +172,6 @@ def reference(root: str, path: Sequence[str]) -> str:
 
 def _step_into(name: str) -> str:
     is_plain = name.isidentifier() and name.isascii()
+    # A name comes from the schema of a tool, and must not be able to end the expression that it is in.
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return f".{name}" if is_plain else f'["{quoted}"]'

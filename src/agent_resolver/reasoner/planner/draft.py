@@ -38,7 +38,7 @@ _ID = re.compile(r"plans\.(?P<slug>[a-z0-9_]*?)_[0-9a-f]{6}")
 
 
 class PlanWords(Struct, frozen=True, kw_only=True):
-    """What a plan is called, in words that the tools have as well: a request may hold personal data."""
+    """The name of a plan, in words that its tools have as well: a request may hold personal data."""
 
     slug: str
     description: str
@@ -50,9 +50,7 @@ def draft_blueprint(
 ) -> Blueprint:
     """Write the blueprint of a plan."""
     written = [_step(step, inputs.names) for step in steps]
-    with_undo = [
-        add_undo(step, tools) if needs_undo(written, position, tools) else step for position, step in enumerate(written)
-    ]
+    with_undo = [_with_needed_undo(written, position, tools) for position in range(len(written))]
     ordered = _mark_parallel(with_undo, {step.id: step.reads for step in steps}, tools)
     dag = Dag(steps=tuple(ordered), input_schema=inputs.schema, output_mapping=output_of(ordered, tools))
     return finish(dag, words, tools)
@@ -86,7 +84,7 @@ def slug_of(blueprint: Blueprint) -> str:
 
 
 def faults_of(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> list[Issue]:
-    """What keeps a draft from being run; that a step cannot be taken back is for Ops to say."""
+    """The faults that keep a draft from being run; a missing compensation is for Ops to report."""
     found = only_errors(check_blueprint(blueprint, tools))
     return [issue for issue in found if issue.code is not IssueCode.MISSING_COMPENSATION]
 
@@ -105,8 +103,14 @@ def needs_undo(steps: Sequence[Step], position: int, tools: Mapping[str, Descrip
     """True if something may fail after a step that has a lasting effect."""
     step = steps[position]
     tool = tools.get(step.capability or "")
+    # A step over a list can fail at a later item, so that also as the last step it may have to be taken back.
     is_last = position == len(steps) - 1 and not step.for_each
     return tool is not None and not is_last and has_lasting_effect(tool)
+
+
+def _with_needed_undo(steps: Sequence[Step], position: int, tools: Mapping[str, Descriptor]) -> Step:
+    step = steps[position]
+    return add_undo(step, tools) if needs_undo(steps, position, tools) else step
 
 
 def add_undo(step: Step, tools: Mapping[str, Descriptor]) -> Step:
@@ -155,11 +159,16 @@ def highest(tools: Iterable[Descriptor]) -> Classification:
 
 def output_of(steps: Sequence[Step], tools: Mapping[str, Descriptor]) -> Any:  # noqa: ANN401 - a template
     """The result of a run: that of the last step, and what was read for the person and not for another step."""
-    read = " ".join(str(step.input_mapping) + (step.for_each.items if step.for_each else "") for step in steps)
+    read = " ".join(map(_templates_of, steps))
     shown = [step for step in steps[:-1] if _only_reads(step, tools) and not re.search(rf"steps\.{step.id}\b", read)]
     if not shown:
         return _results(steps[-1], tools)
     return {step.id: _results(step, tools) for step in (*shown, steps[-1])}
+
+
+def _templates_of(step: Step) -> str:
+    items = step.for_each.items if step.for_each else ""
+    return str(step.input_mapping) + items
 
 
 def _results(step: Step, tools: Mapping[str, Descriptor]) -> Any:  # noqa: ANN401 - a template
@@ -169,6 +178,7 @@ def _results(step: Step, tools: Mapping[str, Descriptor]) -> Any:  # noqa: ANN40
     if step.for_each:
         return {"results": reference(root, ()), "count": f"${{length({root})}}"}
     fields = fields_of(tool.output_schema) if tool and tool.output_schema else ()
+    # An optional member may be absent, and a reference to it would fail the run at its very end.
     names = [field.name for field in fields if field.is_required][:_MAX_OUTPUTS]
     return {name: reference(root, (name,)) for name in names} if names else reference(root, ())
 

@@ -34,7 +34,7 @@ class InputField(Struct, frozen=True, kw_only=True):
 
     @property
     def noun(self) -> str:
-        """What an identifier is of: `ticket` for `ticket_id`, and nothing for `id`."""
+        """The thing that an identifier names: `ticket` for `ticket_id`, and nothing for `id`."""
         return singular(self.words[-2]) if self.is_identifier and len(self.words) > 1 else ""
 
     @property
@@ -90,13 +90,17 @@ def fields_of(schema: dict[str, Any]) -> tuple[InputField, ...]:
     names = root.get("required", [])
     if not isinstance(members, dict) or not isinstance(names, list):
         return ()
-    found = [
-        InputField(name=name, schema=member if isinstance(member, dict) else {}, is_required=name in names)
-        for name, member in [*members.items()][:_MAX_FIELDS]
-    ]
+    known = [*members.items()][:_MAX_FIELDS]
+    found = [_field(name, member, is_required=name in names) for name, member in known]
     # An argument that must be given but is not described can still be asked for.
     found += [InputField(name=name, schema={}, is_required=True) for name in names if name not in members]
     return tuple(sorted(found, key=lambda field: not field.is_required))
+
+
+def _field(name: str, member: object, *, is_required: bool) -> InputField:
+    # The schema `true` allows every value, as the empty schema does.
+    schema = member if isinstance(member, dict) else {}
+    return InputField(name=name, schema=schema, is_required=is_required)
 
 
 def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -132,6 +136,7 @@ class _Expansion:
             return kept
         self._left -= 1
         reference = kept.pop("$ref")
+        # Definitions that refer to each other can grow without end, and tools come from foreign servers.
         if self._left < 0 or level > _MAX_DEPTH or not isinstance(reference, str):
             return {}
         target = self._document.target(reference)

@@ -56,12 +56,12 @@ _KEPT_ANSWERS: Final = 64
 
 
 def fallback_reasons(codes: Sequence[str]) -> tuple[str, ...]:
-    """Why a model could not help, as the codes of a planner's answer say: each reason follows `PLANNER_FALLBACK`."""
+    """The reasons why a model could not help: in the codes of an answer, each follows `PLANNER_FALLBACK`."""
     return tuple(reason for code, reason in pairwise(codes) if code == FALLBACK)
 
 
 class Consulted(Struct, frozen=True, kw_only=True):
-    """What came of asking a model."""
+    """The result of asking a model."""
 
     document: dict[str, Any] | None = None
     """The answer, which follows its schema; None if there is none."""
@@ -155,9 +155,11 @@ class ModelPlanner:
     async def _consult(self, skill: str, text: str, schema: dict[str, Any], request: PlanRequest) -> Consulted:
         """Ask the model, and once again if its answer cannot be used. Nothing that it does is an exception."""
         prompt = self._skills[skill]
+        # A question that is cut would be another question, so that the offline planner decides instead.
         if len(text) > MAX_QUESTION:
             return Consulted(codes=(FALLBACK, "QUESTION_TOO_LONG"))
         key = digest([prompt.digest, text])
+        # The tokens of a kept answer were counted when it was given.
         if key in self._answers:
             return Consulted(document=self._answers[key], codes=(WITH_MODEL, prompt.label))
         tokens = 0
@@ -167,6 +169,7 @@ class ModelPlanner:
             if left is not None and left <= 0:
                 return Consulted(tokens=tokens, codes=(FALLBACK, "TOKEN_LIMIT_REACHED"))
             reply = await self._reply(_question(prompt, turns, schema, request, left))
+            # An adapter counts the tokens, and a negative count must not extend the limit of the task.
             tokens += max(0, reply.tokens)
             if reply.obstacle is not None:
                 return Consulted(tokens=tokens, codes=(FALLBACK, reply.obstacle))

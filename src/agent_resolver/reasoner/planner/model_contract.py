@@ -1,4 +1,4 @@
-"""What a model has to answer: a small JSON object, checked against a schema that is made for each question."""
+"""The answers of a model: a small JSON object each, checked against a schema that is made for the question."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -74,6 +74,7 @@ def chosen_tools(document: dict[str, Any]) -> dict[int, tuple[str, ...]]:
     """Maps parts to the tools that were chosen for them; the first choice for a part counts."""
     found: dict[int, tuple[str, ...]] = {}
     for part in document["parts"]:
+        # A model that answers twice about a part cannot overrule its first answer.
         found.setdefault(part["part"], tuple(dict.fromkeys(part["tools"])))
     return {number: tools for number, tools in found.items() if tools}
 
@@ -93,4 +94,8 @@ def spoken_concerns(document: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return "".join(map(_printable_letter, text))
+
+
+def _printable_letter(letter: str) -> str:
+    return letter if letter.isprintable() else " "

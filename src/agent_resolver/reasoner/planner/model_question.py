@@ -1,4 +1,4 @@
-"""What a model is shown of a request and its tools: little, bounded, and marked as data."""
+"""The questions to a model: they show little of a request and its tools, are bounded, and mark it as data."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -92,6 +92,8 @@ def audit_question(request: PlanRequest, draft: Blueprint) -> str:
 
 def as_data(document: dict[str, Any]) -> str:
     """A document between marks that nothing inside of it can close."""
+    # Without `<` no text of a request or a tool can write the closing mark, and JSON reads the escape as the same
+    # letter.
     text = msgspec.json.encode(document).decode().replace("<", "\\u003c")
     return f"<data>\n{text}\n</data>"
 

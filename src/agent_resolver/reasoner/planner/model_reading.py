@@ -73,7 +73,7 @@ def confirmed_choices(
 def apply_choices(
     routing: Routing, confirmed: Mapping[int, Choice], proposed: Mapping[int, Choice], tools: Mapping[str, Descriptor]
 ) -> Classified:
-    """What a request takes, with the tools that a person confirmed and those that a model proposes.
+    """Classifies a request with the tools that a person confirmed and those that a model proposes.
 
     Args:
         routing: What the rules found. It is the answer wherever the others have nothing to add.
@@ -90,6 +90,7 @@ def apply_choices(
     outcomes = [_outcome_of(part, confirmed.get(part.number), known.get(part.number, ()), tools) for part in every]
     chosen = tuple(tool for outcome in outcomes for tool in outcome.tools)
     missing = tuple(outcome.missing for outcome in outcomes if outcome.missing is not None)
+    # The state of a task is bounded: an answer that does not fit into it is not used at all.
     if len(chosen) > _MAX_TOOLS or len(missing) > MAX_CLAUSES:
         return classify_routing(routing)
     questions = tuple(outcome.question for outcome in outcomes if outcome.question)
@@ -99,7 +100,7 @@ def apply_choices(
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):
-    """What becomes of one part of a request: tools, a question, or words for what no tool does."""
+    """The outcome for one part of a request: tools, a question, or words for what no tool does."""
 
     tools: Choice = ()
     question: PlanQuestion | None = None

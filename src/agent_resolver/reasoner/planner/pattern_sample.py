@@ -35,14 +35,14 @@ class _PatternReader:
         self._place = 0
 
     def whole(self) -> str:
-        """What the whole expression describes."""
+        """Reads the whole expression, and returns a text that it describes."""
         found = self._alternatives()
         if self._next():
             raise UnreadablePattern
         return found
 
     def _alternatives(self) -> str:
-        """What is read up to the end, or to the end of a group."""
+        """Reads up to the end of the expression or of its group, and returns the text of the first alternative."""
         first = self._sequence()
         while self._next() == "|":
             self._place += 1
@@ -56,12 +56,14 @@ class _PatternReader:
         found = ""
         while self._next() not in {"", "|", ")"}:
             atom = self._atom()
+            # A pattern may ask for a billion repetitions: one more than the limit is enough to be refused.
             found += atom * min(self._times(), _MAX_LENGTH + 1)
         return found
 
     def _atom(self) -> str:
         sign = self._next()
         self._place += 1
+        # Anchors match no letter, and the text that is made here is the whole match in any case.
         if sign in "^$":
             return ""
         if sign == "(":
@@ -115,6 +117,8 @@ class _PatternReader:
     def _escape(self) -> str:
         sign = self._next()
         self._place += 1
+        # References to groups, word boundaries and properties of Unicode have no fixed letter that could stand for
+        # them.
         if not sign or sign.isdigit() or sign in "AbBZzpPuxk":
             raise UnreadablePattern
         return _CLASSES.get(sign, sign)

@@ -42,10 +42,7 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
     """Give each input that no earlier step has a name, and a value from the request or from an answer."""
     own = [(step, each) for step in steps for each in step.inputs if not each.template and each.shares is None]
     counts = Counter(each.field.name for _, each in own)
-    names = {
-        (step.id, each.field.name): each.field.name if counts[each.field.name] == 1 else f"{step.id}_{each.field.name}"
-        for step, each in own
-    }
+    names = {(step.id, each.field.name): _input_name(step, each.field, counts) for step, each in own}
     arguments: dict[str, Any] = {}
     questions: list[PlanQuestion] = []
     properties: dict[str, Any] = {}
@@ -75,6 +72,11 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
         open=tuple(unstated),
         given=tuple(given),
     )
+
+
+def _input_name(step: PlannedStep, field: InputField, counts: Counter[str]) -> str:
+    is_unique = counts[field.name] == 1
+    return field.name if is_unique else f"{step.id}_{field.name}"
 
 
 def _usable(schema: dict[str, Any]) -> dict[str, Any]:

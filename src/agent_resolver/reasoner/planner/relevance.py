@@ -57,5 +57,5 @@ def has_noun(noun: str, words: frozenset[str]) -> bool:
 
 
 def count_matches(nouns: Iterable[str], words: frozenset[str]) -> int:
-    """How many nouns are among some words."""
+    """Counts the nouns that are among some words."""
     return sum(has_noun(noun, words) for noun in nouns)

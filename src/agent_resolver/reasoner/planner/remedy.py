@@ -144,6 +144,7 @@ def _add_cost_center(change: _DraftChange, step: str) -> Blueprint | None:  # no
 
 def _add_test(change: _DraftChange, step: str) -> Blueprint | None:  # noqa: ARG001 - for the whole draft
     blueprint = change.blueprint
+    # Only the example of the planner is replaced: tests that a person wrote stay.
     others = [test for test in blueprint.acceptance_tests if test.name != EXAMPLE_NAME]
     test = example_run(blueprint.dag, dict(change.tools))
     return structs.replace(blueprint, acceptance_tests=(*others, test))
@@ -168,8 +169,12 @@ def _step(blueprint: Blueprint, name: str) -> Step | None:
 
 def _with_step(change: _DraftChange, changed: Step) -> Blueprint:
     """The draft with another step in the place of the one that has its id."""
-    steps = tuple(changed if step.id == changed.id else step for step in change.blueprint.dag.steps)
-    return _finished(change, structs.replace(change.blueprint.dag, steps=steps))
+    dag = change.blueprint.dag
+    steps = [*dag.steps]
+    for position, step in enumerate(dag.steps):
+        if step.id == changed.id:
+            steps[position] = changed
+    return _finished(change, structs.replace(dag, steps=tuple(steps)))
 
 
 def _rebuilt(change: _DraftChange, steps: list[Step]) -> Blueprint:

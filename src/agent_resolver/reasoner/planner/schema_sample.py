@@ -37,6 +37,7 @@ def _sample(schema: Any, level: int) -> Any:  # noqa: ANN401 - a schema
         return _TEXT
     guesses = [*_guesses(schema, level)]
     valid = _compiled(schema)
+    # A schema that cannot be compiled cannot judge a guess either.
     if valid is None:
         return guesses[0]
     return next((guess for guess in guesses if valid.is_valid(guess)), guesses[0])
@@ -108,7 +109,7 @@ def _bounds(schema: dict[str, Any]) -> tuple[float | None, float | None]:
         return [value for value in values if is_number(value) and isfinite(value)]
 
     least, most = named("minimum", "exclusiveMinimum"), named("maximum", "exclusiveMaximum")
-    return (max(least) if least else None), (min(most) if most else None)
+    return max(least, default=None), min(most, default=None)
 
 
 def _numbers(schema: dict[str, Any]) -> Iterator[int]:

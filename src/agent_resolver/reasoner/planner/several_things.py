@@ -41,6 +41,7 @@ class _LinkedValue(Struct, frozen=True, kw_only=True):
 def split_things(clause: Clause, is_known_verb: IsVerb) -> Iterator[tuple[Clause, ...]]:
     """The ways to read a clause as several of one verb, the likeliest first; none if it has no connected values."""
     linked = [*_linked_values(clause.source)]
+    # "Between 3 and 5" names a range and not two things.
     if not linked or not clause.verb or not _is_one_list(linked) or _RANGE.search(clause.source.mask):
         return
     end = linked[-1].literal.end

@@ -73,13 +73,14 @@ def _as_stated(words: str, sources: Sequence[MaskedText]) -> str:
 
 
 def _occurrences(text: str, source: MaskedText) -> Iterator[str]:
-    """Where a part of a request has a text: as a whole literal, or as whole words outside of every literal."""
+    """Finds a text in a part of a request: as a whole literal, or as whole words outside of every literal."""
     for literal in literals_in(source):
         if literal.text.casefold() == text.casefold():
             yield literal.text
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w)" if text[-1].isalnum() else ""
     for match in re.finditer(f"{before}{re.escape(text)}{after}", source.text, re.IGNORECASE):
+        # Words inside of a literal are a part of its value, and never a value of their own.
         if FILLER not in source.mask[match.start() : match.end()]:
             yield match[0]
 

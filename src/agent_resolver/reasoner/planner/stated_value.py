@@ -74,7 +74,7 @@ class StatedLiteral(Struct, frozen=True, kw_only=True):
 
 
 class Stated(Struct, frozen=True, kw_only=True):
-    """What a text says about fields."""
+    """The values that a text states for fields."""
 
     values: dict[str, tuple[str, ...]]
     """Maps the name of a field to the words for it; more than one if it is stated twice, with different words."""
@@ -91,6 +91,8 @@ def literals_in(source: MaskedText) -> list[StatedLiteral]:
         before = before[: _BETWEEN.search(before).start()]  # type: ignore[union-attr] # It matches the empty text.
         word = _LAST_WORD.search(before)
         after = re.match(r"\s+([^\W\d_]+)", source.mask[match.end() :])
+        word_before = word[1].lower() if word else ""
+        word_after = after[1].lower() if after else ""
         found.append(
             StatedLiteral(
                 text=unquoted(text.removeprefix("#")),
@@ -98,8 +100,8 @@ def literals_in(source: MaskedText) -> list[StatedLiteral]:
                 end=match.end(),
                 is_quoted=QUOTED.fullmatch(text) is not None,
                 is_marked=text.startswith("#"),
-                word=word[1].lower() if word else "",
-                next_word=after[1].lower() if after else "",
+                word=word_before,
+                next_word=word_after,
             )
         )
     return found

@@ -43,7 +43,7 @@ class ToolTask(Struct, frozen=True, kw_only=True):
 
 
 class StepInput(Struct, frozen=True, kw_only=True):
-    """Where one input of a step comes from."""
+    """The source of one input of a step."""
 
     field: InputField
     words: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class _StepPlan:
             for_each = _for_each(lists[0])
         elif over:
             # Two lists have no common items: what to take together only the person can say.
-            inputs = [StepInput(field=each.field) if each.template.startswith("${item") else each for each in inputs]
+            inputs = [_without_item(each) for each in inputs]
         reads = dict.fromkeys(_step_in(each.template) for each in inputs if each.template.startswith("${steps."))
         if for_each:
             reads[lists[0].step.id] = None
@@ -183,7 +183,7 @@ class _StepPlan:
                     yield _StepSource(step=step, member=member, origin=self._origin(step, member))
 
     def _origin(self, step: PlannedStep, member: OutputMember) -> str:
-        """Where the value of an output was first: what a step returns as it got it is the same value."""
+        """The first place of the value of an output: a step that returns an input unchanged returns the same value."""
         for each in step.inputs:
             is_same = each.field.name == member.field.name or (
                 each.field.is_identifier
@@ -250,6 +250,7 @@ def _one(sources: list[_StepSource], task: ToolTask) -> _StepSource | None:
     for each in sources:
         by_origin.setdefault(each.origin, each)
     found = [*by_origin.values()]
+    # A pronoun means the thing that was mentioned last.
     is_clear = len(found) == 1 or any(clause.has_pronoun for clause in task.clauses)
     return found[-1] if found and is_clear else None
 
@@ -270,6 +271,11 @@ def _shared_input(
                 found.append(each.shares or (step.id, each.field.name))
     distinct = [*dict.fromkeys(found)]
     return distinct[0] if len(distinct) == 1 else None
+
+
+def _without_item(each: StepInput) -> StepInput:
+    """The input as an open one if it is a value of each item of a list; else as it was."""
+    return StepInput(field=each.field) if each.template.startswith("${item") else each
 
 
 def _for_each(source: _StepSource) -> ForEach:
@@ -293,7 +299,7 @@ def _slug(text: str) -> str:
 
 
 def _stated(task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText, list[tuple[int, int]]]) -> Stated:
-    """What the clauses of a task state, then what follows them, then what is stated for the whole request.
+    """Reads the values in the clauses of a task, then after them, then those stated for the whole request.
 
     Args:
         task: The task.

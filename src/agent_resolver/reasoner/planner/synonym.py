@@ -1,4 +1,4 @@
-"""Which verbs ask for the same action, and which nouns name the same thing.
+"""Synonyms: verbs that ask for the same action, and nouns that name the same thing.
 
 A request rarely uses the verb of the tool: people raise, file or log what `tickets.create` makes. Verbs of one group
 stand for each other. Verbs of related groups may do so, and a person is asked, unless both only read. Verbs that are in
@@ -233,7 +233,7 @@ def verb_groups(verb: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def verb_likeness(first: str, second: str) -> float:
-    """How much two stems of verbs ask for the same action: 1 for the same verb, 0 for actions that differ."""
+    """The likeness of the actions that two stems of verbs ask for: 1 for the same verb, 0 for actions that differ."""
     if first == second:
         return SAME
     groups, others = _GROUPS_OF.get(first, frozenset()), _GROUPS_OF.get(second, frozenset())

@@ -157,7 +157,7 @@ def _field_text(schema: dict[str, Any]) -> str:
 
 
 def _verbs(tool: Descriptor, description: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a tool does, and what else its description says it does."""
+    """The main verbs of a tool, and the further verbs of its description."""
     last = [stem(word) for word in split_words(tool.id.rpartition(".")[2])]
     words = [stem(word) for word in split_words(description)]
     first = [word for word in last[:1] if is_verb(word)] or [word for word in last if is_verb(word)]

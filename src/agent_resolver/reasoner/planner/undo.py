@@ -57,7 +57,7 @@ def find_undo(tool: Descriptor, mapping: Mapping[str, Any], tools: Iterable[Desc
 
 
 def _opposite_rank(tool: Descriptor, other: Descriptor) -> int | None:
-    """How well the verb of a tool takes back that of another; None if it does not, or acts on something else."""
+    """The rank of a tool that takes back another, 0 for the best; None if it does not, or acts on something else."""
     if tool.id == other.id or domain_of(tool) != domain_of(other) or {*nouns_of(tool)} != {*nouns_of(other)}:
         return None
     groups = frozenset[str]().union(*map(verb_groups, verbs_of(other)))
@@ -81,7 +81,7 @@ def _arguments(tool: Descriptor, mapping: Mapping[str, Any], other: Descriptor) 
 
 
 def _source(tool: Descriptor, mapping: Mapping[str, Any], field: InputField, other: Descriptor) -> Any:  # noqa: ANN401 - a template
-    """Where an argument comes from: the result of the step, else its own arguments; None if neither has it."""
+    """The source of an argument: the result of the step, else its own arguments; None if neither has it."""
     for member in outputs_of(tool):
         is_same = not member.is_item and means_same(member, tool, field, other)
         if is_same and member_fits(member, tool, field):

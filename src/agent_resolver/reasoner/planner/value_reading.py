@@ -60,6 +60,7 @@ def _article(noun: str) -> str:
 
 def _candidates(text: str, schema: dict[str, Any]) -> Iterator[Any]:
     """The values that a text can stand for in a schema, the most specific first."""
+    # People write "in progress" for `in_progress`.
     by_spelling = {_plain(choice): choice for choice in choices_in(schema)}
     if _plain(text) in by_spelling:
         yield by_spelling[_plain(text)]

@@ -51,7 +51,7 @@ def unused_in(source: MaskedText, spans: Spans) -> list[UnusedValue]:
 
 
 def _named_end(match: re.Match[str], taken: Spans) -> int:
-    """Where the value of `name: value` ends: before a linking word that another value follows.
+    """The end of the value of `name: value`: before a linking word that another value follows.
 
     In "colour: red and doc-8" the value is "red". In "urgent: close ticket 5" no linking word comes before the number,
     so that the number belongs to what follows the colon.

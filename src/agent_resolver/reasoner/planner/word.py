@@ -50,6 +50,7 @@ STOP_WORDS: Final = frozenset(_STOP_WORDS_TEXT.split())
 
 def split_words(text: str) -> list[str]:
     """The words of a text or of an identifier, in lower case."""
+    # The same letters may come in several forms of Unicode, and have to be equal here.
     plain = unicodedata.normalize("NFKC", text)
     spaced = _CASE.sub(" ", _POSSESSIVE.sub("", plain))
     return [word.lower() for word in _WORD.findall(spaced)]

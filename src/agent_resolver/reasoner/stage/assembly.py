@@ -58,6 +58,7 @@ async def _not_assembled(state: TaskState, context: TaskContext, outcome: Failed
     """Wait for what is missing to install, or end where no answer would help."""
     if isinstance(outcome, Pending):
         return decided(state, with_actions(state, (action_of(outcome),)), "assembly", "WAITS", codes=(outcome.code,))
+    # Only a setting that is missing can be mended by a person while the task waits.
     if outcome.code is not FailureCode.NOT_CONFIGURED:
         return failed(state, "assembly", outcome.code.value, outcome.message)
     text = f"The plan cannot be installed: {outcome.message}; {outcome.remedy}. Answer `ready` once that is done"

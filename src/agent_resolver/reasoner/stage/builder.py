@@ -42,7 +42,7 @@ async def builder(state: TaskState, context: TaskContext) -> Update:
     )
     keys = [*(question.key for question in found.questions), *(reading.key for reading in found.readings)]
     if secret := _secret_asked_for(keys, state, context):
-        message = f"A tool takes the secret `{secret}` as an argument, and nobody types a secret into the inbox"
+        message = f"A tool takes the secret `{secret}` as an argument, and a secret is never typed into the inbox"
         return failed(counted, "builder", "SECRET_ARGUMENT", message)
     if found.questions:
         is_reworded = any(question.key == REQUEST_KEY for question in found.questions)
@@ -80,7 +80,7 @@ async def _rejected_draft(state: TaskState, context: TaskContext) -> tuple[Bluep
 
 
 def remedy_answers(state: TaskState) -> dict[str, str]:
-    """What people answered about violations, by the id of the violation; the newest answer counts."""
+    """Maps the ids of violations to the answers of people about them; the newest answer counts."""
     prefix = "remedy."
     found = [answer for answer in state.answers if answer.key.startswith(prefix)]
     return {answer.key.removeprefix(prefix): answer.words for answer in found}
@@ -121,7 +121,7 @@ async def _capability_artifact(state: TaskState, context: TaskContext, draft: Ca
 
 
 def _fault_of(blueprint: Blueprint, state: TaskState, context: TaskContext) -> tuple[str, str] | None:
-    """Why a draft is refused: it breaks the format, names a tool that is not authorised, or takes the id of another."""
+    """The code and the reason of a refused draft: a broken format, an unauthorised tool, or an id that is taken."""
     reading = read_blueprint(encode_blueprint(blueprint), is_json=True)
     if errors := only_errors(reading.issues):
         return "INVALID_DRAFT", f"The draft breaks the format of blueprints: {errors[0].message}"

@@ -23,6 +23,7 @@ async def context_bind(state: TaskState, context: TaskContext) -> Update:
         kinds = tuple(action.type for action in actions)
         waiting = with_actions(state, actions)
         return decided(state, waiting, "context_bind", "WAITS", codes=kinds, summary=_messages(actions))
+    # One passage more than the budget allows shows that there were more, which the record then says.
     found = await context.ports.retriever.find(state.intent, MAX_SNIPPETS + 1)
     snippets = bounded_snippets(found)
     references = [await context.ports.artifacts.keep(state.task_id, each, context.lease) for each in snippets]
@@ -35,7 +36,7 @@ async def context_bind(state: TaskState, context: TaskContext) -> Update:
 
 
 async def _missing(state: TaskState, context: TaskContext) -> tuple[TaskAction, ...]:
-    """What has to be there first: the claims of the token, then the credentials of required servers."""
+    """Asks for what has to be there first: the claims of the token, then the credentials of required servers."""
     found: list[TaskAction] = []
     for claim in missing_claims(context.caller):
         message = f"The token of {state.initiator.id} has no claim `{claim}`: resume the task with one that has it"

@@ -38,6 +38,7 @@ async def _executed(state: TaskState, context: TaskContext, outcome: Done) -> Up
     """End the task. A result that is too large to be kept does not undo what was done."""
     try:
         result = await context.ports.artifacts.keep(state.task_id, outcome.result, context.lease)
+    # The effects of the plan are there: to fail now would say that it was not executed.
     except TooLarge:
         after = structs.replace(state.at("done"), reason="The plan was executed, and its result is too large to keep")
         return decided(state, after, "execution", "DONE", codes=("RESULT_TOO_LARGE",))
@@ -64,5 +65,5 @@ def _failed_call(state: TaskState, outcome: Failed) -> Update:
 
 
 def approval_reason(environment: Environment) -> str:
-    """Why the call of a plan takes an approval though no step of it may take one; empty if it takes none."""
+    """The reason why the call of a plan takes an approval though none of its steps may; empty if it takes none."""
     return "the plan acts in prd" if environment == "prd" else ""

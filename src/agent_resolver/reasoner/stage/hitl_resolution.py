@@ -26,13 +26,14 @@ async def hitl_resolution(state: TaskState, context: TaskContext, given: tuple[G
     """Resolve the actions that were answered. The stage that asked runs again once none is left."""
     words = {answer.id: answer.words for answer in given}
     resolved = [action for action in state.unresolved if action.id in words]
-    actions = tuple(
-        structs.replace(action, resolved=True) if action.id in words else action for action in state.pending_actions
-    )
+    actions = [*state.pending_actions]
+    for position, action in enumerate(state.pending_actions):
+        if action.id in words:
+            actions[position] = structs.replace(action, resolved=True)
     answers = [Answer(key=action.key, words=words[action.id][:MAX_ANSWER]) for action in resolved if action.key]
     after = structs.replace(
         state,
-        pending_actions=actions,
+        pending_actions=tuple(actions),
         answers=(*state.answers, *answers),
         # A run that was waited for is looked at again by the stage that waits.
         waits_for_run="",

@@ -29,6 +29,7 @@ async def tool_surface(state: TaskState, context: TaskContext) -> Update:
     """Load the authorised tools; ask about what the request needs and no tool does."""
     tools = _authorised_tools(context)
     loaded = structs.replace(state, tools=tuple(tool.id for tool in tools))
+    # Definitions are part of the digest: a tool whose description changed is another surface for the planner.
     digests = {"tools": digest([[tool.id, definition_digest(tool)] for tool in tools])}
     if not state.missing:
         after = loaded.at("intent_classification")
