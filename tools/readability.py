@@ -25,6 +25,8 @@ OPENING = re.compile(r"(What|Whether|How|Which|Who|Whose|Where|When|Why)\b")
 VAGUE_PERSON = re.compile(
     r"\b(somebody|someone|whoever|nobody|anybody|anyone|everybody|everyone|no one)\b", re.IGNORECASE
 )
+NO_REASON = re.compile(r"#!|# (noqa|type:|mypy:|pragma|fmt:)|#.*-{10}")
+"""Comments for tools, and the rulers between sections: they explain nothing."""
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 LAYOUT = {
     tokenize.COMMENT,
@@ -52,7 +54,8 @@ class Source:
         loose = self._lines_of_loose_strings()
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
-                self.comments.append(token.string)
+                if not NO_REASON.match(token.string):
+                    self.comments.append(token.string)
             elif token.type not in LAYOUT and token.start[0] not in loose:
                 self.code_lines.update(range(token.start[0], token.end[0] + 1))
 

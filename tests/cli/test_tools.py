@@ -268,7 +268,7 @@ def test_with_digests_alone_nothing_of_a_call_is_in_the_state(governed: Path, ru
         assert path.is_dir() or b"canary-55aa" not in path.read_bytes()
 
 
-def test_the_trail_shows_what_a_call_was_given_and_gave_without_steering_the_terminal(governed: Path, run: Run) -> None:
+def test_the_trail_shows_arguments_and_results_without_steering_the_terminal(governed: Path, run: Run) -> None:
     hostile = "\x1b[2J\x9b31m\u202egnp.exe\x7f"
     run("tools", "call", "raw.echo", json.dumps({"text": hostile, "password": "canary-55aa"}))
 
@@ -483,7 +483,7 @@ def test_without_the_extra_tools_say_which_one_is_missing(governed: Path, comman
     ],
     ids=" ".join,
 )
-def test_without_the_extra_everything_else_works_and_with_it_nothing_else_imports_it(
+def test_everything_else_works_without_the_extra_and_nothing_else_imports_it(
     governed: Path, command: list[str]
 ) -> None:
     ran = script(WITHOUT_EXTRA, *command)

@@ -182,7 +182,7 @@ def test_modules_in_packages_of_a_trusted_folder_need_no_more_trust(
     assert ran.exists()
 
 
-def test_an_index_in_a_shared_folder_needs_trust_only_where_the_lock_starts_something(
+def test_an_index_in_a_shared_folder_needs_trust_where_the_lock_starts_servers(
     write: Callable[..., Path], run: Run
 ) -> None:
     called: dict[str, Any] = {**server(), "endpoint": "http://127.0.0.1:1/mcp"}

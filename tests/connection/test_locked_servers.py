@@ -221,7 +221,7 @@ async def test_a_server_without_its_secret_is_not_started_and_waits(offered: Off
     assert started(folder) == []
 
 
-async def test_two_servers_with_one_tool_id_are_a_conflict_that_leaves_the_first_as_it_was(
+async def test_two_servers_with_one_tool_id_are_a_conflict_and_the_first_stays(
     around: Surroundings, folder: Path
 ) -> None:
     first = use(locked("raw.py", server_id="raw"), "echo")

@@ -224,7 +224,7 @@ async def test_structure_that_is_no_object_is_against_the_older_protocol(connect
     assert refused.remedy == LOOK_FIRST
 
 
-async def test_the_newer_protocol_knows_any_structure_and_questions_that_nobody_can_answer(connected: Opened) -> None:
+async def test_the_newer_protocol_has_any_structure_and_unanswerable_questions(connected: Opened) -> None:
     async with connected(script="modern.py", server_id="modern") as connection:
         assert await structured(connection, "a-list") == [1, 2, 3]
         asked = await failure_of(connection, "ask")

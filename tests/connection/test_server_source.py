@@ -59,7 +59,7 @@ async def test_calls_at_the_same_time_share_one_attempt(offered: Offered, folder
     assert len(offer.records("server.connected")) == 1
 
 
-async def test_a_server_that_is_down_is_looked_for_once_in_a_while_and_each_call_is_recorded_as_failed(
+async def test_a_server_that_is_down_is_retried_at_intervals_and_each_call_fails(
     offered: Offered, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with offered(use(NEEDS_UP, "echo")) as offer:
@@ -117,9 +117,7 @@ async def test_a_tool_that_the_server_does_not_have_is_unknown_and_starts_nothin
     assert len(started(folder)) == 1
 
 
-async def test_a_tool_of_the_project_does_not_depend_on_the_server_whose_name_its_own_begins_with(
-    offered: Offered, folder: Path
-) -> None:
+async def test_a_project_tool_does_not_depend_on_a_server_with_the_same_prefix(offered: Offered, folder: Path) -> None:
     async with offered(use(NEEDS_UP, "echo")) as offer:
         offer.registry.add(MemoryTool("raw.local"))
         assert await offer.result("raw.local", text="a") == {"text": "a"}
@@ -148,9 +146,7 @@ async def test_a_server_that_died_between_two_calls_is_started_again(offered: Of
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_call_that_could_not_begin_because_the_server_is_gone_may_be_made_again_under_its_key(
-    offered: Offered, folder: Path
-) -> None:
+async def test_a_call_that_never_began_may_be_made_again_under_its_key(offered: Offered, folder: Path) -> None:
     keyed = structs.replace(CONTEXT, key="k")
     async with offered(use(NEEDS_UP, "echo"), is_connected=False) as offer:
         (folder / "up").touch()
@@ -241,9 +237,7 @@ async def test_a_server_that_is_lost_takes_its_tools_with_it_and_brings_them_bac
     assert [len(started(folder)), len(offer.records("server.connected"))] == [times + 1] * 2
 
 
-async def test_without_being_kept_connected_a_server_that_is_lost_stays_listed_for_the_next_call(
-    offered: Offered, folder: Path
-) -> None:
+async def test_a_lost_server_that_is_not_kept_connected_stays_listed(offered: Offered, folder: Path) -> None:
     async with offered(use(locked("raw.py"), "process")) as offer:
         (source,) = offer.servers._servers.values()
         kill(folder)

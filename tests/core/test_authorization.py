@@ -171,7 +171,7 @@ def test_a_token_is_expired_from_the_moment_it_names(expires_at: str | None, *, 
     assert is_expired(Caller(id="ada", expires_at=expires_at), "2026-03-01T12:00:00.000Z") is expected
 
 
-def test_the_same_caller_goes_on_with_the_rights_of_today_and_another_with_those_of_both() -> None:
+def test_a_caller_resumes_with_current_rights_and_another_with_the_overlap() -> None:
     ada = Caller(id="ada", issuer="https://one", scopes=frozenset({"read"}))
     richer = Caller(id="ada", issuer="https://one", scopes=frozenset({"read", "write"}))
     stranger = Caller(id="ada", issuer="https://two", scopes=frozenset({"write"}))

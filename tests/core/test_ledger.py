@@ -120,7 +120,7 @@ KEPTS = st.none() | st.builds(
 
 
 @given(KEPTS, st.sampled_from([None, ASKED, APPROVED, USED]), st.booleans(), st.booleans(), st.booleans())
-def test_what_may_have_been_done_is_done_again_only_if_both_are_idempotent_or_a_person_says_so(
+def test_a_possible_effect_is_repeated_only_if_idempotent_or_decided(
     kept: LedgerEntry | None,
     answer: PendingAction | None,
     is_interrupted: bool,  # noqa: FBT001

@@ -385,7 +385,7 @@ def test_both_servers_are_named_where_neither_index_has_its_own() -> None:
     )
 
 
-def test_of_two_requirements_of_one_category_each_is_compared_with_the_one_most_alike() -> None:
+def test_two_requirements_of_one_category_are_compared_with_the_most_alike() -> None:
     both = side(requiring(READ, ("files", ("write:files",))))
     wider = side(requiring(READ, WRITE))
 

@@ -38,7 +38,7 @@ def edited(before: ManifestTool = CREATE, **changes: Any) -> ManifestTool:
     return structs.replace(before, **changes)
 
 
-def test_the_same_tools_have_no_changes_whenever_and_in_whatever_order_they_were_written() -> None:
+def test_the_same_tools_have_no_changes_in_any_order_and_at_any_time() -> None:
     old = manifest(CREATE, CLOSE)
     new = manifest(CLOSE, CREATE, generated_at="2030-01-01T00:00:00.000Z")
 

@@ -264,7 +264,7 @@ def test_the_hash_of_every_lock_entry_can_be_computed_from_the_entry(case: Case)
 
 @LAW
 @given(solvable_cases())
-def test_only_an_entry_beyond_the_first_format_has_an_integrity_and_it_covers_the_entry(case: Case) -> None:
+def test_an_entry_beyond_the_first_format_has_an_integrity_that_covers_it(case: Case) -> None:
     lockfile = lock_of(case)
 
     for pin in lockfile.servers:

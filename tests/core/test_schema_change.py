@@ -188,7 +188,7 @@ def test_a_keyword_that_nobody_knows_breaks_whichever_way_it_changes(keyword: st
     assert "not known" in schema_changes(odd, plain, "input")[0].why
 
 
-def test_a_keyword_that_cannot_be_judged_breaks_unless_it_goes_away_from_an_input_or_comes_to_an_output() -> None:
+def test_an_unjudged_keyword_breaks_unless_it_leaves_inputs_or_joins_outputs() -> None:
     plain, odd = {"type": "string"}, {"type": "string", "not": {"const": "a"}}
 
     assert both(plain, odd) == (['$ not None → {"const":"a"}'], [])

@@ -46,7 +46,7 @@ def suggested(case: Case) -> list[tuple[FailedRequirement, Suggestion]]:
 
 @MOSTLY
 @given(case=NARROW_OR_ANY)
-def test_applying_a_suggestion_makes_its_requirement_resolve_and_takes_no_server_from_another(case: Case) -> None:
+def test_an_applied_suggestion_resolves_and_takes_no_server_from_another(case: Case) -> None:
     resolution = resolve(case.agent, case.servers)
 
     for failed, suggestion in suggested(case):
@@ -83,7 +83,7 @@ def test_whoever_follows_the_first_suggestion_again_and_again_ends_with_a_lock(c
 
 @MOSTLY
 @given(case=narrow_cases)
-def test_there_are_at_most_two_suggestions_each_of_another_kind_and_three_near_misses(case: Case) -> None:
+def test_there_are_at_most_two_kinds_of_suggestions_and_three_near_misses(case: Case) -> None:
     for failed in resolve(case.agent, case.servers).failures:
         kinds = [{edit.kind for edit in suggestion.edits} for suggestion in failed.suggestions]
 
@@ -477,7 +477,7 @@ def test_a_slip_is_not_looked_for_among_very_many_scopes() -> None:
     assert {edit.kind for edit in suggestion.edits} == {EditKind.DROP_SCOPE}
 
 
-def test_to_allow_unsigned_servers_is_not_suggested_where_one_of_unknown_signature_would_be_taken() -> None:
+def test_allowing_unsigned_is_not_suggested_where_the_signature_is_unknown() -> None:
     unknown, unsigned = server("a", signed=None), server("b", signed=False)
     resolution = resolve(agent(READ, trust=SIGNED), [unknown, unsigned])
 

@@ -705,9 +705,7 @@ def test_any_byte_changed_put_in_or_taken_out_among_the_servers_is_found(case: C
 @pytest.mark.slow
 @law(200)
 @given(case=solvable_cases(), data=st.data())
-def test_a_lock_whose_entries_pin_anything_else_needs_a_server_of_the_index_that_fits(
-    case: Case, data: st.DataObject
-) -> None:
+def test_a_lock_that_pins_other_facts_needs_a_fitting_server_in_the_index(case: Case, data: st.DataObject) -> None:
     """Whoever reseals an entry can name another server that the agent accepts, and nothing beside that."""
     world = locked(case.agent, *case.servers)
     entries = list(world.lockfile.servers)

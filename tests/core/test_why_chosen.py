@@ -115,7 +115,7 @@ def test_a_server_is_held_against_every_requirement_whose_category_it_offers() -
     assert lost.message == "Not selected: lost tie-break to 'acme@1'"
 
 
-def test_a_server_that_offers_no_category_of_the_agent_file_is_held_against_all_of_them() -> None:
+def test_a_server_without_a_wanted_category_is_judged_against_all_of_them() -> None:
     resolution = resolve(agent(("mail", "send"), ("files", "read")), [server("acme", categories=("other",))])
 
     assert told(why(resolution, "acme")) == [

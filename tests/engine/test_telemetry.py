@@ -57,7 +57,7 @@ def test_all_segments_of_a_run_are_in_the_trace_of_its_starter(tmp_path: Path) -
     stage.close()
 
 
-def test_segments_are_below_the_call_that_started_the_run_and_booked_on_the_blueprint(tmp_path: Path) -> None:
+def test_segments_are_children_of_the_starting_call_and_name_the_blueprint(tmp_path: Path) -> None:
     watched = Watched()
     stage = Stage(tmp_path, telemetry=watched.telemetry)
     stage.add("shop.reserve")

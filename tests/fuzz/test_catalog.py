@@ -62,7 +62,7 @@ def test_an_agent_file_is_served_refused_or_none_and_always_the_same_way(raw: by
 
 @FUZZ
 @given(raw=NOISE | agent_texts() | edited(agent_texts()))
-def test_a_repair_says_the_same_when_it_is_repeated_and_nothing_else_where_all_is_fine(raw: bytes) -> None:
+def test_a_repeated_repair_says_the_same_and_nothing_where_all_is_fine(raw: bytes) -> None:
     text = raw.decode(errors="replace").replace("\x00", "")
     once = repaired(text)
 

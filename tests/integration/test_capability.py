@@ -327,7 +327,7 @@ ASKING = {"scope": "tickets:admin", "clearance": "restricted"}
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "ticket"), [(ERAS[0], 2), (ERAS[1], 3)])
-async def test_a_restricted_call_passes_once_for_whoever_asked_after_somebody_else_approved(
+async def test_a_restricted_call_passes_once_after_another_person_approved(
     guarded: Path, guarded_address: Address, token: Tokens, mode: str, ticket: int
 ) -> None:
     url, trace = guarded_address.url, under(f"{ticket:032x}")
@@ -418,7 +418,7 @@ def test_with_an_issuer_a_server_over_stdio_needs_to_know_whom_it_serves(guarded
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_client_that_is_killed_while_its_call_runs_leaves_a_call_that_is_done_and_recorded(
+def test_the_call_of_a_killed_client_is_done_and_recorded(
     tickets: Path, open_folder: Path, address: Address, mode: str, transport: str
 ) -> None:
     folder = open_folder if transport == "http" else tickets

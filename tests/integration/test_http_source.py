@@ -36,7 +36,7 @@ def anyio_backend() -> str:
 
 
 @pytest.mark.anyio
-async def test_a_server_over_http_is_regained_after_it_was_lost_and_its_tools_come_with_it(
+async def test_a_lost_server_over_http_is_regained_with_its_tools(
     http: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_resolver.connection.locked_servers._FIRST_WAIT_SECONDS", 0.05)

@@ -55,7 +55,7 @@ def statuses(catalog: Catalog) -> dict[str, tuple[str, str]]:
 # Folders --------------------------------------------------------------------------------------------------------------
 
 
-def test_named_folders_come_before_those_of_the_settings_and_those_before_the_usual_ones(folder: Path) -> None:
+def test_named_folders_come_before_configured_ones_and_those_before_defaults(folder: Path) -> None:
     (folder / "agents").mkdir()
     configured = session("sub/agents.md", 'catalog.roots=["team", "/shared/agents"]')
 

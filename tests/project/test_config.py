@@ -437,7 +437,7 @@ def test_a_limit_or_an_environment_that_tasks_do_not_know_is_refused(variable: s
     assert refused.value.source == variable
 
 
-def test_a_task_has_25_iterations_every_tool_and_no_host_unless_the_settings_say_otherwise() -> None:
+def test_a_task_has_25_iterations_every_tool_and_no_host_by_default() -> None:
     reasoner = load().config.reasoner
 
     assert (reasoner.tools, reasoner.egress, reasoner.environment) == (("*",), (), "dev")

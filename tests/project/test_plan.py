@@ -417,7 +417,7 @@ def add(asked: Asked) -> Asked:
 # All of it at once ----------------------------------------------------------------------------------------------------
 
 
-def test_every_reference_that_leads_nowhere_is_told_also_of_files_that_cannot_be_read(folder: Path, look: Open) -> None:
+def test_every_dangling_reference_is_reported_also_of_unreadable_files(folder: Path, look: Open) -> None:
     write(
         folder / "agents" / "lost.md",
         "name: lost\nmodel: gone\nruntime: {plugin_ids: [gone], delegates: [broken, no]}\n",

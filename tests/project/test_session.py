@@ -433,7 +433,7 @@ def test_trust_may_be_given_for_once(project: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_project_is_called_as_its_settings_say_else_like_its_agent_else_like_its_folder(tmp_path: Path) -> None:
+def test_a_project_is_named_by_its_settings_its_agent_or_its_folder(tmp_path: Path) -> None:
     (tmp_path / "desk").mkdir()
     without_agent = str(tmp_path / "desk" / "agents.md")
 

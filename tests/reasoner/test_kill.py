@@ -180,7 +180,7 @@ def test_an_effect_that_may_not_be_repeated_is_asked_about(
     assert answers.count("retry" if when == "before" else "done") >= len(targets)
 
 
-def test_kills_where_only_a_process_comes_that_carries_on_repeat_nothing_and_lose_nothing(
+def test_kills_followed_by_a_resuming_process_repeat_and_lose_nothing(
     mother: Mother, unkilled: Unkilled, tmp_path: Path
 ) -> None:
     """Two kills at each, before and after the commit; the tasks that are there then come to the next one."""

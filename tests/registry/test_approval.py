@@ -240,7 +240,7 @@ def test_everything_that_happens_to_an_approval_is_recorded(stage: Stage) -> Non
         ("tickets.delete", ADA, {"ticket": 7}, TRACE),
     ],
 )
-def test_an_approval_is_good_for_one_tool_one_set_of_arguments_one_trace_and_one_caller(
+def test_an_approval_binds_one_tool_its_arguments_one_trace_and_one_caller(
     stage: Stage, other: tuple[str, Caller, dict[str, Any], str]
 ) -> None:
     stage.add(close := tool(), delete := tool(tool_id="tickets.delete"))
@@ -321,7 +321,7 @@ def test_an_approved_call_that_waits_goes_on_under_its_approval(stage: Stage, ke
     assert code_of(stage.call(CLOSE, ADA, key=key)) == ("APPROVAL_REQUIRED" if key is None else "DONE")
 
 
-def test_an_approved_call_that_waits_and_must_not_be_made_twice_takes_another_approval(stage: Stage) -> None:
+def test_an_approved_waiting_call_that_is_not_idempotent_is_approved_again(stage: Stage) -> None:
     waits = Pending(trace_id=TRACE, id="run-1", type="RUN", code="RUN_WAITS", message="It waits", remedy="")
     stage.add(tool(work=raising(WaitsFor(waits))))
     question = asked(stage)
@@ -363,7 +363,7 @@ def test_a_call_with_a_key_tells_its_result_again_without_a_second_approval(stag
     assert code_of(stage.call(CLOSE, ADA, key="key-2")) == "APPROVAL_REQUIRED"
 
 
-def test_a_restricted_call_that_was_interrupted_is_made_again_only_when_somebody_else_says_so(stage: Stage) -> None:
+def test_an_interrupted_restricted_call_is_repeated_if_another_person_decides(stage: Stage) -> None:
     async def never(_: dict[str, Any]) -> Any:
         await asyncio.Event().wait()
 

@@ -101,7 +101,7 @@ def test_a_tool_that_takes_approvals_itself_keeps_its_role_and_its_class(stage: 
     assert code_of(stage.call(BASH, ADA)) == "DONE"
 
 
-def test_an_approval_that_was_asked_for_does_not_open_a_tool_that_takes_a_stricter_one(stage: Stage) -> None:
+def test_a_requested_approval_does_not_open_a_tool_with_a_stricter_one(stage: Stage) -> None:
     """Its rules became stricter after the approval: another role, or data of a higher class."""
     for rules in (Rules(needs_approval=True, approver_role="lead"), Rules(classification="CONFIDENTIAL")):
         open_registry, stricter = ToolRegistry(stage.ports), ToolRegistry(stage.ports)

@@ -397,7 +397,7 @@ def test_what_the_tool_gives_back_of_its_arguments_reaches_whoever_called(eviden
     assert all(each.result["arguments"] == ARGUMENTS for each in done)
 
 
-def test_the_name_of_an_argument_that_is_refused_is_told_to_whoever_gave_it_and_kept_nowhere(tmp_path: Path) -> None:
+def test_a_refused_argument_name_is_reported_to_its_caller_and_kept_nowhere(tmp_path: Path) -> None:
     """Without it nobody finds what they misspelt."""
     closed = {"type": "object", "properties": {"text": {}}, "additionalProperties": False}
     with in_state_file(tmp_path / "state.db") as stage:

@@ -47,7 +47,7 @@ def settle(stage: Stage, caller: Caller) -> tuple[str, ...]:
     return run(stage.inbox.settle_claims(caller, answering(caller)))
 
 
-def test_a_fresh_token_that_has_the_claim_settles_the_question_and_that_is_recorded_once(stage: Stage) -> None:
+def test_a_fresh_token_with_the_claim_settles_the_question_and_is_recorded(stage: Stage) -> None:
     ask(stage)
     stage.clock.forward(2)
 

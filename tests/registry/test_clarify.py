@@ -138,7 +138,7 @@ def test_arguments_that_are_not_json_are_refused(stage: Stage) -> None:
     assert failed(clarify(stage, arguments=nested)) == "INPUT_VALIDATION_FAILED"
 
 
-def test_a_question_about_a_call_that_takes_an_approval_is_not_for_its_caller_to_answer(stage: Stage) -> None:
+def test_a_caller_cannot_answer_questions_about_a_call_that_takes_approval(stage: Stage) -> None:
     stage.add(MemoryTool(MOVE, rules=Rules(needs_approval=True)))
     question = waiting(clarify(stage, by=ADA))
 

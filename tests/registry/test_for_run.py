@@ -163,7 +163,7 @@ def test_what_one_run_refuses_is_open_to_another() -> None:
     assert [code_of(call(each, "a")) for each in (run, other, parent)] == ["TOOL_NOT_MAPPED", "DONE", "DONE"]
 
 
-def test_a_lost_source_is_looked_for_by_a_run_that_may_call_its_tool_and_by_no_other() -> None:
+def test_a_lost_source_is_looked_for_only_by_a_run_that_may_call_its_tool() -> None:
     parent = ToolRegistry()
     source = MemorySource("acme", MemoryTool("acme.read", source="acme"), registry=parent)
     parent.attach(source)

@@ -87,7 +87,7 @@ def test_what_does_not_wait_is_unknown(stage: Stage, action_id: str) -> None:
 # Answering ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_answered_in_words_once_and_that_is_recorded_without_the_words(stage: Stage) -> None:
+def test_a_question_is_answered_once_and_recorded_without_the_words(stage: Stage) -> None:
     question(stage)
     stage.clock.forward(3)
 
@@ -216,7 +216,7 @@ def test_a_token_that_expired_is_none_where_there_is_no_issuer_either() -> None:
 # What answers itself --------------------------------------------------------------------------------------------------
 
 
-def test_what_waits_for_a_secret_is_settled_when_the_secret_is_there_and_that_is_recorded_once(stage: Stage) -> None:
+def test_a_wait_for_a_secret_is_settled_when_it_is_there_and_recorded_once(stage: Stage) -> None:
     stage.add(MemoryTool("notes.read", rules=Rules(secrets=("KEY",))))
     waiting = stage.call("notes.read", ADA)
     assert code_of(waiting) == "SECRET_REQUIRED"

@@ -166,7 +166,7 @@ class BrokenNowAndThen(SqliteStore):
         return await super().write(work)
 
 
-def test_a_start_that_cannot_be_written_does_not_make_the_call_that_runs_an_interrupted_one(tmp_path: Path) -> None:
+def test_an_unwritable_start_does_not_mark_the_running_call_interrupted(tmp_path: Path) -> None:
     store = BrokenNowAndThen(str(tmp_path / "state.db"))
     ledger = Ledger(store)
     start = Start(
@@ -238,9 +238,7 @@ def test_the_key_of_a_failure_is_not_good_for_other_arguments(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("key", [None, b"a key from the environment"])
-def test_a_failure_is_told_again_by_the_next_process_and_cannot_be_read_in_the_state_files(
-    tmp_path: Path, key: bytes | None
-) -> None:
+def test_a_failure_is_repeated_by_the_next_process_and_sealed_in_the_state(tmp_path: Path, key: bytes | None) -> None:
     path = tmp_path / "state.db"
     context = CallContext(run="r", trace_id=TRACE, caller=ADA, key="k")
     tool = Payments()

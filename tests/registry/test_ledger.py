@@ -219,7 +219,7 @@ async def twenty_at_once(stage: Stage, tool: MemoryTool) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("code", [*MAYBE_DONE, FailureCode.TOOL_ERROR])
-def test_what_is_idempotent_and_failed_is_told_again_under_its_key_and_may_be_tried_under_another(
+def test_an_idempotent_failure_is_repeated_under_its_key_and_retried_under_another(
     stage: Stage, code: FailureCode
 ) -> None:
     stage.add(tool := Payments(is_idempotent=True))
@@ -267,9 +267,7 @@ def unknown(stage: Stage, tool: Payments, code: FailureCode = FailureCode.TIMEOU
 
 
 @pytest.mark.parametrize("code", MAYBE_DONE)
-def test_what_may_have_been_done_is_not_tried_again_before_a_person_says_so_and_then_once(
-    stage: Stage, code: FailureCode
-) -> None:
+def test_a_possible_effect_is_retried_once_and_only_after_a_person_decides(stage: Stage, code: FailureCode) -> None:
     stage.add(tool := Payments())
     question = unknown(stage, tool, code)
 

@@ -423,9 +423,7 @@ def test_a_start_is_kept_with_its_record_or_not_at_all(process: Process, pending
     assert shelf.kinds() == [str(AuditKind.ACTION_APPROVED), STARTED]
 
 
-def test_a_start_that_fails_does_not_make_a_call_of_its_key_that_runs_an_interrupted_one(
-    process: Process, shelf: Shelf
-) -> None:
+def test_a_failed_start_does_not_mark_a_running_call_of_its_key_interrupted(process: Process, shelf: Shelf) -> None:
     process.start()
     shelf.break_trail()
     assert process.start() == Begun("running")
@@ -439,7 +437,7 @@ def test_a_start_that_fails_does_not_make_a_call_of_its_key_that_runs_an_interru
 
 
 @pytest.mark.parametrize("ending", ["done", "failed", "unknown", "forgotten"])
-def test_an_end_that_cannot_be_recorded_leaves_a_call_of_which_nobody_knows_how_it_ended(
+def test_an_end_that_cannot_be_recorded_leaves_the_outcome_unknown(
     process: Process, shelf: Shelf, ending: Ending
 ) -> None:
     process.start()

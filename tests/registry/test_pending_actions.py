@@ -104,7 +104,7 @@ def test_what_nobody_asked_is_not_there(shelf: Shelf, pending: PendingActions) -
 
 
 @pytest.mark.parametrize("days", [(1, 2, 3), (1, 1, 1), (3, 2, 1)])
-def test_the_newest_of_a_binding_is_the_one_that_was_asked_last_whatever_the_clock_said(
+def test_the_newest_of_a_binding_is_the_last_asked_whatever_the_clock_says(
     pending: PendingActions, days: tuple[int, ...]
 ) -> None:
     for number, day in enumerate(days):

@@ -259,9 +259,7 @@ def test_what_was_approved_and_interrupted_goes_on_once_under_the_same_approval(
 
 
 @pytest.mark.parametrize("key", ["k", None])
-def test_what_was_approved_and_may_have_been_done_takes_a_person_and_no_second_approval(
-    path: Path, key: str | None
-) -> None:
+def test_an_approved_possible_effect_takes_a_decision_and_no_second_approval(path: Path, key: str | None) -> None:
     approved(path, pay := tool(needs_approval=True), key)
     interrupted(path, pay, key)
 

@@ -42,7 +42,7 @@ def sourced(*tools: str, only_verified: bool = False) -> tuple[ToolRegistry, Mem
     return registry, source
 
 
-def test_a_source_is_looked_for_when_one_of_its_tools_is_called_and_not_while_it_is_there() -> None:
+def test_a_missing_source_is_looked_for_when_one_of_its_tools_is_called() -> None:
     registry, source = sourced("read")
 
     assert isinstance(call(registry, "acme.read"), Done)
@@ -50,7 +50,7 @@ def test_a_source_is_looked_for_when_one_of_its_tools_is_called_and_not_while_it
     assert source.runs == ["run-1"]
 
 
-def test_a_source_that_was_lost_is_looked_for_again_though_its_tools_are_still_listed() -> None:
+def test_a_lost_source_is_looked_for_though_its_tools_are_still_listed() -> None:
     registry, source = sourced("read")
     call(registry, "acme.read")
     source.is_there = False
@@ -78,7 +78,7 @@ def test_why_a_source_is_not_there_is_what_a_call_of_its_tools_comes_to() -> Non
     assert (pending.type, pending.message) == ("OAUTH", "Sign in")
 
 
-def test_no_source_is_looked_for_on_account_of_a_caller_who_is_refused_or_a_tool_of_another() -> None:
+def test_no_source_is_looked_for_after_a_refusal_or_for_another_tool() -> None:
     registry, source = sourced("read", only_verified=True)
     verified = structs.replace(CONTEXT, caller=Caller(id="ada", is_verified=True, clearance="INTERNAL"))
     registry.add(MemoryTool("acme.local", source="module tools"))

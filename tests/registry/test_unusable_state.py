@@ -60,9 +60,7 @@ asyncio.run(story())
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 @pytest.mark.parametrize("room", [0, 5_000, 12_000, 20_000])
-def test_on_a_disk_that_is_full_every_call_has_an_outcome_and_no_effect_is_unrecorded(
-    tmp_path: Path, room: int
-) -> None:
+def test_on_a_full_disk_every_call_has_an_outcome_and_every_effect_a_record(tmp_path: Path, room: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path), str(room)], capture_output=True, text=True, check=False
     )

@@ -246,7 +246,7 @@ def test_a_bad_expression_is_a_fault_of_the_plan() -> None:
         Stage(Obeying(), rules(r"deny /(a)\1/"))
 
 
-def test_without_the_engine_for_expressions_the_extra_is_named_and_patterns_still_work(
+def test_without_the_expression_engine_the_extra_is_named_and_patterns_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)

@@ -173,7 +173,7 @@ def test_a_secret_stays_hidden_after_its_tool_declares_another_one(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_a_secret_that_a_delegate_was_given_and_says_stays_hidden_in_the_run_that_asked_it(tmp_path: Path) -> None:
+def test_a_secret_that_a_delegate_repeats_stays_hidden_in_the_calling_run(tmp_path: Path) -> None:
     def answer(request: ChatRequest) -> ChatAnswer:
         if "helper" in request.messages[0].text or any(message.role == "tool" for message in request.messages):
             return says_the_pin(request)

@@ -15,9 +15,7 @@ from agent_resolver.runtime import AgentSpec, EndpointAuth, RemoteEndpoint, Stop
         (AgentSpec(id="a"), "a"),
     ],
 )
-def test_people_are_shown_the_description_else_the_first_line_of_the_prompt_else_the_id(
-    spec: AgentSpec, expected: str
-) -> None:
+def test_people_see_the_description_or_the_first_prompt_line_or_the_id(spec: AgentSpec, expected: str) -> None:
     assert spec.display == expected
 
 

@@ -17,7 +17,7 @@ def test_of_whom_nothing_is_known_nothing_is_allowed() -> None:
     assert nobody.expires_at is None
 
 
-def test_whoever_sits_at_the_machine_runs_their_own_code_with_their_own_rights_and_has_no_roles() -> None:
+def test_a_local_caller_has_the_rights_of_the_operator_and_no_roles() -> None:
     ada = local_caller("ada")
 
     assert ada == Caller(id="local:ada", is_verified=False, scopes=None, roles=frozenset(), clearance="RESTRICTED")

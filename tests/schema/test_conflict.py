@@ -48,7 +48,7 @@ def test_markers_without_names_are_markers() -> None:
     assert find_conflict(raw) == Conflict(2, "", "", (OURS, THEIRS))
 
 
-def test_a_conflict_over_the_whole_file_opens_in_the_first_line_and_may_close_without_a_line_end() -> None:
+def test_a_conflict_over_the_whole_file_may_close_without_a_line_end() -> None:
     raw = b"<<<<<<< ours\n" + OURS + b"=======\n" + THEIRS + b">>>>>>> theirs"
 
     assert find_conflict(raw) == Conflict(1, "ours", "theirs", (OURS, THEIRS))
@@ -143,7 +143,7 @@ def test_both_sides_are_recovered_to_the_byte(files: tuple[bytes, bytes, bytes])
 
 @LAW
 @given(st.lists(LINES | st.sampled_from([b"<<<<<<< a", b"||||||| b", b"=======", b">>>>>>> c"]), max_size=12))
-def test_any_order_of_markers_is_a_conflict_or_none_and_a_side_holds_no_line_of_its_own(lines: list[bytes]) -> None:
+def test_markers_in_any_order_conflict_or_not_and_sides_hold_no_markers(lines: list[bytes]) -> None:
     found = find_conflict(b"".join(line + b"\n" for line in lines))
 
     if found:

@@ -19,7 +19,7 @@ def test_a_call_takes_approval_if_its_tool_asks_for_it_or_its_data_is_restricted
     assert rules.takes_approval is expected
 
 
-def test_the_entry_of_a_tool_says_what_its_descriptor_says_and_leaves_out_what_is_usual() -> None:
+def test_the_entry_of_a_tool_states_its_descriptor_and_omits_defaults() -> None:
     plain = Descriptor(id="a.b", description="Does it.", input_schema={"type": "object"}, source="module a")
     full = structs.replace(
         plain,

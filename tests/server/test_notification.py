@@ -298,9 +298,7 @@ async def test_a_strict_server_says_nothing_of_agents_that_it_hides(serve: Serve
         await heard.until("agent://lacking")
 
 
-async def test_a_client_that_shook_hands_and_asked_for_nothing_hears_that_the_list_changed(
-    serve: Serve, agents: Path
-) -> None:
+async def test_an_initialized_client_without_requests_hears_that_the_list_changed(serve: Serve, agents: Path) -> None:
     served = serve(agents)
     with closing(Heard()) as heard:
         async with Client(served.server, mode=LEGACY, message_handler=heard.on_message) as client:

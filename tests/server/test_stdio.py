@@ -17,6 +17,7 @@ import pytest
 from agent_resolver.exchange import CLIENTS, ClientEntry, write_entries
 from agent_resolver.project import open_catalog
 from tests.cli.conftest import AGENT, server
+from tests.index_files import compile_bytes
 from tests.process import assert_none_is_left, eventually, is_running, started
 from tests.server.conftest import META, Start, environment, write_agent
 from tests.server.test_resource_tool import TWINS
@@ -477,3 +478,21 @@ def test_a_server_of_the_lock_that_is_not_there_is_named_and_looked_for_again(go
     assert "raw__echo" in [tool["name"] for tool in process.ask("tools/list")["result"]["tools"]]
     _, _, errors = process.end()
     assert errors.startswith("warning: raw@1.0.0 is not there: ")
+
+
+@pytest.mark.slow
+def test_a_compiled_index_gives_the_same_answers_as_its_json(start: Start, agents: Path, tmp_path: Path) -> None:
+    compile_bytes((tmp_path / "mcp.index.json").read_bytes(), str(tmp_path / "mcp.index.db"))
+
+    def answers(index: str) -> list[Any]:
+        process = start("--root", "agents", "--index", index)
+        listed = process.ask("resources/list")["result"]["resources"]
+        read = [process.ask("resources/read", uri=f"agent://{name}") for name in ("ready", "lacking")]
+        assert process.end()[0] == 0
+        return [listed, read]
+
+    of_json, of_compiled = answers("mcp.index.json"), answers("mcp.index.db")
+
+    assert of_json == of_compiled
+    # The agents that an index decides about are among them, so that the comparison says something.
+    assert "weather" in json.dumps(of_json)

@@ -143,7 +143,7 @@ async def test_bad_arguments_are_told_whole_each_with_its_path_and_never_its_val
     [(("count: too small",), "`inputSchema` in tools/list says what it takes"), ((), "give less")],
 )
 @pytest.mark.anyio
-async def test_a_tool_that_refuses_arguments_is_explained_by_its_schema_only_where_it_names_faults(
+async def test_refused_arguments_are_explained_by_the_schema_where_it_names_faults(
     serve: Serve, details: tuple[str, ...], remedy: str
 ) -> None:
     async def refuse(_: dict[str, Any]) -> object:

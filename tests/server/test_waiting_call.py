@@ -18,9 +18,7 @@ APPROVER = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.anyio
-async def test_a_client_that_names_no_trace_goes_on_with_the_one_under_which_its_call_waits(
-    serve: Serve, mode: str
-) -> None:
+async def test_a_client_without_a_trace_resumes_with_that_of_its_waiting_call(serve: Serve, mode: str) -> None:
     """Few can name one, and one that is watched names another each time."""
     store = MemoryStore()
     inbox = Inbox(store, MemorySecrets(), FixedClock())

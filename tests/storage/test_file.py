@@ -224,7 +224,7 @@ def test_a_batch_that_ends_with_an_exception_writes_nothing(
     assert contents(tmp_path) == {"00": b"old"}
 
 
-def test_a_batch_leaves_what_is_the_same_untouched_whether_the_content_is_at_hand_or_not(tmp_path: Path) -> None:
+def test_a_batch_leaves_equal_files_untouched(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_bytes(b"same")
     before = {path: path.stat() for path in tmp_path.iterdir()}
@@ -301,9 +301,7 @@ def test_a_batch_makes_missing_folders_and_takes_names_without_one(
 
 
 @pytest.mark.parametrize("name", ["file/below", "pipe", "folder", "n" * 5000, "a\0b"])
-def test_a_file_that_cannot_be_written_leaves_the_others_of_its_batch_to_whoever_goes_on(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_cannot_be_written_leaves_the_others_of_its_batch(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")

@@ -70,7 +70,7 @@ def test_each_signal_goes_where_the_variables_say(
         ),
     ],
 )
-def test_an_endpoint_for_all_gets_the_path_of_each_signal_and_one_for_a_signal_is_whole(
+def test_a_general_endpoint_gets_signal_paths_and_a_specific_one_is_whole(
     environment: dict[str, str], endpoints: tuple[str, ...]
 ) -> None:
     found = settings(**environment)
@@ -128,7 +128,7 @@ def test_headers_of_a_signal_replace_those_of_all() -> None:
         ),
     ],
 )
-def test_what_is_not_supported_is_an_error_that_names_the_variable_and_not_its_value(
+def test_an_unsupported_setting_is_an_error_that_names_only_the_variable(
     environment: dict[str, str], variable: str
 ) -> None:
     with pytest.raises(InvalidVariable) as caught:

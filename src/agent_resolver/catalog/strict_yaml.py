@@ -21,7 +21,7 @@ def is_strict_mapping(text: str) -> bool:
 def _has_repeated_key(node: Node) -> bool:
     match node:
         case Mapping():
-            # YAML 1.2 requires that keys of a mapping are unique; libyaml takes the last one.
+            # YAML 1.2 requires that keys of a mapping are unique, and parsers disagree about which one counts.
             keys = [item.key for item in node.items]
             return len(set(keys)) < len(keys) or any(_has_repeated_key(item.value) for item in node.items)
         case Sequence():

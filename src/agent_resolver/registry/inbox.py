@@ -135,7 +135,7 @@ class Inbox:
         for action in proven:
             answered = structs.replace(action, answer=READY, answered_by=caller.id, answered_at=now)
             body = {**_action_body_by(caller, action), "claim": action.needed_claim}
-            # A question whose action changed meanwhile was answered by another process, or expired.
+            # Another process may have settled the question meanwhile: then it is not reported twice.
             if await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, body)):
                 settled.append(action.id)
         return tuple(settled)

@@ -77,7 +77,7 @@ class HangingTool(CountingTool):
 # Delegates ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_delegate_waits_for_suspends_the_chain_which_goes_on_in_another_process(tmp_path: Path) -> None:
+def test_a_waiting_delegate_suspends_the_chain_until_another_process_resumes(tmp_path: Path) -> None:
     async def story() -> None:
         path, tool = tmp_path / "state.db", CountingTool("act", needs_approval=True)
         first = chain_on(path, tool)
@@ -332,7 +332,7 @@ def test_a_call_with_an_unknown_outcome_is_a_question_that_the_run_waits_for(
     asyncio.run(go_on())
 
 
-def test_a_program_that_starts_another_loop_does_not_wait_for_a_call_of_the_one_before(tmp_path: Path) -> None:
+def test_a_second_loop_does_not_wait_for_a_call_of_the_first(tmp_path: Path) -> None:
     """The first loop ends, and its calls with it; the process and its store stay."""
 
     async def interrupt() -> None:
@@ -379,7 +379,7 @@ def test_a_delegate_that_changed_keeps_the_chain_waiting_until_changes_are_allow
     asyncio.run(story())
 
 
-def test_a_question_of_a_delegate_that_was_never_answered_is_uncertain_for_its_caller(tmp_path: Path) -> None:
+def test_an_unanswered_question_of_a_delegate_is_uncertain_for_its_caller(tmp_path: Path) -> None:
     async def story() -> None:
         path, tool = tmp_path / "state.db", CountingTool("act")
         first = chain_on(path, tool)

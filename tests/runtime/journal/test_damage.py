@@ -216,7 +216,7 @@ def test_a_thread_of_another_agent_is_refused(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_thread_goes_on_after_a_run_whose_budget_was_used_up_with_a_result_for_each_call(tmp_path: Path) -> None:
+def test_a_thread_goes_on_after_a_spent_budget_with_a_result_for_each_call(tmp_path: Path) -> None:
     async def story() -> None:
         stage = stage_on(tmp_path / "state.db", rounds=5)
         budget = RunBudget(max_calls={"act": 1})

@@ -79,7 +79,7 @@ async def interrupted(store: MemoryStore, time: int) -> HangsAt:
     return model
 
 
-def test_a_question_that_was_interrupted_has_its_definition_again_and_the_next_has_not() -> None:
+def test_an_interrupted_question_gets_its_definition_again_and_the_next_not() -> None:
     async def run() -> None:
         store = MemoryStore(key=KEY)
         before = await interrupted(store, 1)

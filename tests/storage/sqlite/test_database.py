@@ -297,7 +297,7 @@ def test_a_transaction_that_may_not_wait_is_like_any_other_where_nobody_writes(p
     assert ask(path, "SELECT subject FROM rate ORDER BY position") == [("kept",)]
 
 
-def test_a_transaction_that_may_not_wait_is_refused_at_once_while_another_process_writes(path: Path) -> None:
+def test_a_transaction_that_may_not_wait_is_refused_while_another_writes(path: Path) -> None:
     database, other = opened(path), opened(path)
 
     with other.whole(), pytest.raises(Busy), database.whole(may_wait=False):

@@ -106,7 +106,7 @@ def test_two_owners_in_one_process_are_two(folder: Path, owner: Owner) -> None:
 
 
 @pytest.mark.parametrize("is_in_use", [True, False])
-def test_a_process_that_runs_is_there_and_one_that_ended_is_gone_while_a_row_names_it(
+def test_a_running_process_is_there_and_an_ended_one_gone_while_named(
     folder: Path,
     owner: Owner,
     is_in_use: bool,  # noqa: FBT001

@@ -176,7 +176,7 @@ def test_a_fault_of_the_system_is_told_in_our_words(desk: Desk) -> None:
     assert "Permission denied" in str(told)
 
 
-def test_a_full_disk_is_told_to_all_whose_work_went_with_it_and_what_comes_later_is_done(desk: Desk) -> None:
+def test_a_full_disk_is_reported_to_the_whole_batch_and_later_work_is_done(desk: Desk) -> None:
     (pages,) = desk.database._connection.execute("PRAGMA page_count").fetchone()
     desk.database._connection.execute(f"PRAGMA max_page_count = {pages}")
     works = [partial(desk.put, "before"), partial(desk.put, "x" * 100_000), partial(desk.put, "after")]
