@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -263,6 +264,13 @@ class Address(Struct, frozen=True):
 
     process: subprocess.Popen[bytes]
     port: int
+    lines: list[bytes]
+    reader: threading.Thread
+
+    def said(self) -> str:
+        """The lines that the server printed after the first, once it has ended."""
+        self.reader.join(10)
+        return b"".join(self.lines).decode()
 
     @property
     def url(self) -> str:
@@ -275,10 +283,14 @@ def over_http(folder: Path, *options: str, host: str = "127.0.0.1", **variables:
     line = command(*options, "--http", f"{host}:0")
     process = subprocess.Popen(line, cwd=folder, env={**environment(folder), **variables}, stderr=subprocess.PIPE)
     assert process.stderr is not None
+    lines: list[bytes] = []
+    # A server whose output is not read would stop at a full pipe.
+    reader = threading.Thread(target=lambda: lines.extend(process.stderr or ()))
     try:
         said = process.stderr.readline().decode()
         assert said.startswith("Serving "), said + process.stderr.read().decode()
-        yield Address(process, int(said.rpartition(":")[2].removesuffix("/mcp\n")))
+        reader.start()
+        yield Address(process, int(said.rpartition(":")[2].removesuffix("/mcp\n")), lines, reader)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -286,4 +298,8 @@ def over_http(folder: Path, *options: str, host: str = "127.0.0.1", **variables:
         finally:
             process.kill()
             process.wait()
+            if reader.is_alive():
+                reader.join(10)
             process.stderr.close()
+            # Shown where the test fails.
+            sys.stdout.write(b"".join(lines).decode())

@@ -78,7 +78,9 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._children: set[_Child] = set()
         self._ending = asyncio.Event()
-        self._replacing = asyncio.Lock()
+        # Held while processes are put into slots: else an exchange could overlook one that is still starting, and that
+        # process would never be told to leave.
+        self._filling = asyncio.Lock()
 
     async def run(self) -> int:
         """Keep the processes until a signal ends this one; its exit code.
@@ -89,17 +91,18 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ending.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._exchange()))
-        first = await self._start()
-        if isinstance(first, int):
-            # The process has said why.
-            return first
-        self._keep(0, first)
-        started = await asyncio.gather(*(self._start() for _ in self._slots[1:]))
-        for slot, child in enumerate(started, 1):
-            if isinstance(child, int):
-                self._spawn(self._start_again(slot))
-            else:
-                self._keep(slot, child)
+        async with self._filling:
+            first = await self._start()
+            if isinstance(first, int):
+                # The process has said why.
+                return first
+            self._keep(0, first)
+            started = await asyncio.gather(*(self._start() for _ in self._slots[1:]))
+            for slot, child in enumerate(started, 1):
+                if isinstance(child, int):
+                    self._spawn(self._start_again(slot, None))
+                else:
+                    self._keep(slot, child)
         await self._ending.wait()
         await self._end()
         return 0
@@ -149,23 +152,27 @@ class Supervisor:
         if time.monotonic() - child.started > _SOUND_SECONDS:
             self._pauses[slot] = _FIRST_PAUSE
         self._report(f"a server process ended with {code}, and another one is started")
-        await self._start_again(slot)
+        await self._start_again(slot, child)
 
-    async def _start_again(self, slot: int) -> None:
+    async def _start_again(self, slot: int, dead: _Child | None) -> None:
         """Start a process in place of one that died, less and less often while that does not help."""
         while not self._ending.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), self._pauses[slot])
                 return
             self._pauses[slot] = min(2 * self._pauses[slot], _LONGEST_PAUSE)
-            child = await self._start()
-            if not isinstance(child, int):
-                self._keep(slot, child)
-                return
+            async with self._filling:
+                if self._slots[slot] is not dead:
+                    # An exchange has filled the slot meanwhile.
+                    return
+                child = await self._start()
+                if not isinstance(child, int):
+                    self._keep(slot, child)
+                    return
 
     async def _exchange(self) -> None:
         """Put a new process in the place of each: it is ready before the old one takes no more connections."""
-        async with self._replacing:
+        async with self._filling:
             for slot, old in enumerate(self._slots):
                 child = await self._start()
                 if isinstance(child, int) or self._ending.is_set():
@@ -173,8 +180,18 @@ class Supervisor:
                     return
                 self._keep(slot, child)
                 if old is not None:
-                    old.leave()
+                    self._spawn(self._see_off(old))
             self._report("all server processes were exchanged")
+
+    async def _see_off(self, child: _Child) -> None:
+        """Let a process that was exchanged finish, and end it if it does not."""
+        child.leave()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(child.process.wait(), END_SECONDS)
+            return
+        self._report("a server process that was exchanged did not end in time, and is killed")
+        with suppress(ProcessLookupError):
+            child.process.kill()
 
     async def _end(self) -> None:
         for child in self._children:
