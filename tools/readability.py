@@ -12,6 +12,7 @@ import json
 import re
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,25 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+BRANCHES = (
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.IfExp,
+    ast.comprehension,
+    ast.ExceptHandler,
+    ast.Assert,
+    ast.match_case,
+)
+OPENINGS = "docstrings that open with What, Whether, How, … (%)"
+VAGUE = "vague persons per 1,000 words"
+NESTED = "conditional expressions inside comprehensions"
+SEVERAL = "statements with more than one conditional expression"
+COMPLICATED = "functions of complexity over 10 without a stated reason"
+MAX_COMPLEXITY = 10
+REASON_FOR_COMPLEXITY = "# One function:"
+"""The words that begin the comment above a function which is better left whole."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -46,7 +66,7 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        text = path.read_text(encoding="utf-8")
+        self.text = text = path.read_text(encoding="utf-8")
         self.tree = ast.parse(text)
         self.docstrings = list(self._docstrings())
         self.comments: list[str] = []
@@ -78,8 +98,8 @@ class Source:
 
     @property
     def nodes(self) -> int:
-        """The nodes of the syntax tree, without docstrings and without the contexts of names."""
-        return sum(1 for node in ast.walk(self.tree) if not isinstance(node, ast.expr_context))
+        """The nodes of the syntax tree, as `ast.walk` gives them."""
+        return sum(1 for _ in ast.walk(self.tree))
 
     def strings(self) -> Iterator[str]:
         """Every text in the file: docstrings, messages, descriptions."""
@@ -96,6 +116,39 @@ class Source:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.stmt) and not hasattr(node, "body") and _conditionals(node) > 1:
                 yield node.lineno
+
+    def complex_functions(self) -> Iterator[tuple[int, str]]:
+        """The functions with more branches than `MAX_COMPLEXITY` whose comment states no reason for it."""
+        lines = self.text.splitlines()
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            complexity = _complexity(node)
+            first_line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            comment = _comment_above(lines, first_line)
+            if complexity > MAX_COMPLEXITY and REASON_FOR_COMPLEXITY not in comment:
+                yield node.lineno, f"complexity {complexity}: {node.name}"
+
+
+def _comment_above(lines: list[str], number: int) -> str:
+    """The block of comment lines that ends right above the line of this number."""
+    above: list[str] = []
+    for line in reversed(lines[: number - 1]):
+        if not line.lstrip().startswith("#"):
+            break
+        above.insert(0, line.strip())
+    return " ".join(above)
+
+
+def _complexity(function: ast.AST) -> int:
+    """One more than the places where a function branches, those in its comprehensions and inner functions included."""
+    count = 1
+    for node in ast.walk(function):
+        if isinstance(node, BRANCHES):
+            count += 1
+        elif isinstance(node, ast.BoolOp):
+            count += len(node.values) - 1
+    return count
 
 
 def _conditionals(node: ast.AST) -> int:
@@ -129,6 +182,22 @@ def _long_test_names() -> list[str]:
     return found
 
 
+def _own_places(source: Source) -> Iterator[tuple[str, int, str]]:
+    """The places of one file that miss a goal of their own: the goal, the line and the problem."""
+    for line, text in source.docstrings:
+        if OPENING.match(text):
+            yield OPENINGS, line, f"docstring opens with {text.split()[0]!r}"
+    for line in source.conditionals_in_comprehensions():
+        yield NESTED, line, "conditional expression inside a comprehension"
+    for line in source.statements_with_two_conditionals():
+        yield SEVERAL, line, "more than one conditional expression in a statement"
+    for line, problem in source.complex_functions():
+        yield COMPLICATED, line, problem
+    for text in (*source.strings(), *source.comments):
+        for found in VAGUE_PERSON.finditer(text):
+            yield VAGUE, 1, f"{found.group()!r} in {' '.join(text.split())[:90]!r}"
+
+
 def measure(folder: Path) -> tuple[dict[str, tuple[float, str]], list[str]]:
     """Measure the code in one folder, and the texts of the whole project.
 
@@ -137,49 +206,35 @@ def measure(folder: Path) -> tuple[dict[str, tuple[float, str]], list[str]]:
     """
     sources = _sources(folder)
     places: list[str] = []
-
-    def place(source: Source, line: int, problem: str) -> None:
-        places.append(f"{source.path.relative_to(ROOT)}:{line}: {problem}")
-
-    openings = nested = several = docstrings = vague = words = 0
+    counts: Counter[str] = Counter()
     for source in sources:
-        docstrings += len(source.docstrings)
-        for line, text in source.docstrings:
-            if OPENING.match(text):
-                openings += 1
-                place(source, line, f"docstring opens with {text.split()[0]!r}")
-        for line in source.conditionals_in_comprehensions():
-            nested += 1
-            place(source, line, "conditional expression inside a comprehension")
-        for line in source.statements_with_two_conditionals():
-            several += 1
-            place(source, line, "more than one conditional expression in a statement")
-        for text in (*source.strings(), *source.comments):
-            words += _words(text)
-            vague += len(VAGUE_PERSON.findall(text))
-            if found := VAGUE_PERSON.search(text):
-                place(source, 1, f"{found.group()!r} in {' '.join(text.split())[:90]!r}")
+        for goal, line, problem in _own_places(source):
+            counts[goal] += 1
+            places.append(f"{source.path.relative_to(ROOT)}:{line}: {problem}")
+    words = sum(_words(text) for source in sources for text in (*source.strings(), *source.comments))
     page_words = 0
     for page in [ROOT / "README.md", *_pages()]:
         text = page.read_text(encoding="utf-8")
-        vague += len(VAGUE_PERSON.findall(text))
+        counts[VAGUE] += len(VAGUE_PERSON.findall(text))
         words += _words(text)
         page_words += len(text.split())
     long_names = _long_test_names()
     places += [f"{name}: too long" for name in long_names]
+    docstrings = sum(len(source.docstrings) for source in sources)
     code_lines = sum(len(source.code_lines) for source in sources)
     comments = sum(len(source.comments) for source in sources)
-    core = _sources(PACKAGE / "core")
+    readme_words = len((ROOT / "README.md").read_text(encoding="utf-8").split())
     figures = {
-        "docstrings that open with What, Whether, How, … (%)": (100 * openings / max(1, docstrings), "<= 10"),
-        "vague persons per 1,000 words": (1000 * vague / max(1, words), "< 0.5"),
+        OPENINGS: (100 * counts[OPENINGS] / max(1, docstrings), "<= 10"),
+        VAGUE: (1000 * counts[VAGUE] / max(1, words), "< 0.5"),
         "syntax nodes per line of code": (_nodes_per_line(sources), "<= 7.5"),
-        "syntax nodes per line of code in core": (_nodes_per_line(core), "<= 8"),
-        "conditional expressions inside comprehensions": (nested, "0"),
-        "statements with more than one conditional expression": (several, "0"),
+        "syntax nodes per line of code in core": (_nodes_per_line(_sources(PACKAGE / "core")), "<= 8"),
+        NESTED: (counts[NESTED], "0"),
+        SEVERAL: (counts[SEVERAL], "0"),
+        COMPLICATED: (counts[COMPLICATED], "0"),
         "comments per 100 lines of code": (100 * comments / max(1, code_lines), ">= 6"),
         "words of docs without the reference": (page_words, "<= 45000"),
-        "words of the README": (len((ROOT / "README.md").read_text(encoding="utf-8").split()), "<= 900"),
+        "words of the README": (readme_words, "<= 900"),
         "test names of 80 characters and more": (len(long_names), "0"),
         "lines of code": (code_lines, ""),
     }
