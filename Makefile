@@ -29,7 +29,7 @@ unexport PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_IGNORE_INSTALLED PIP_NO_DEP
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types rooms unit drift slow crash integration postgres temporal cluster browser format fuzz package container bench lock clean
+.PHONY: help demo test lint types rooms unit drift slow crash integration postgres temporal cluster browser docs format fuzz package container bench lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -165,6 +165,18 @@ build/browser/.driver: tests/browser/package.json tests/browser/package-lock.jso
 browser: $(VENV)/.dev $(VENV)/.package build/browser/.driver | /usr/bin/chromium ## Look at the report in Chromium (needs Node)
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope tests/browser
 
+build/docs/.site: requirements/docs.txt tools/docs/package.json tools/docs/package-lock.json
+	$(check_python)
+	@node --version > /dev/null && npm --version > /dev/null || { echo '`make docs` needs Node 20 or newer, and npm' >&2; exit 1; }
+	@$(call new_venv,build/docs/venv)
+	@$(call pip_install,build/docs/venv) $(call hashed,docs)
+	@cp tools/docs/package.json tools/docs/package-lock.json build/docs
+	@cd build/docs && npm ci --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+docs: build/docs/.site ## Build the docs site in build/site, which needs no network, and check its links (needs Node)
+	NO_MKDOCS_2_WARNING=1 build/docs/venv/bin/mkdocs --quiet build --strict
+
 format: $(VENV)/.dev ## Format the code, and mend what ruff can
 	$(BIN)/ruff check --fix-only --exit-zero .
 	$(BIN)/ruff format .
@@ -225,7 +237,7 @@ build/lock/.base: requirements/lock.txt
 
 # Versions and hashes come from the public registry alone, whatever other places this machine's pip is told of.
 lock: build/lock/.base ## Pin requirements/*.in again (UPGRADE=1: to the newest of everything)
-	@for name in base build tools scale dev frameworks integration local services lock; do \
+	@for name in base build tools scale dev frameworks integration local services docs lock; do \
 	  echo "Pinning requirements/$$name.txt ..."; \
 	  env -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL -u PIP_FIND_LINKS -u PIP_NO_INDEX PIP_CONFIG_FILE=/dev/null \
 	    build/lock/bin/pip-compile --quiet --no-config --generate-hashes --allow-unsafe --strip-extras --no-header \
