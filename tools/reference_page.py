@@ -28,9 +28,10 @@ _UNSET = types.type_info(UnsetType)
 
 @cache
 def member_texts(module: ModuleType) -> dict[str, dict[str, str]]:
-    """The text below each field or member of each class of a module, as it is indented there."""
+    """The text below each field or member of each class of a module; below each constant, for the class ``."""
     tree = ast.parse(inspect.getsource(module))
-    return {node.name: dict(_texts_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {node.name: dict(_texts_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {**classes, "": dict(_texts_below(tree.body))}
 
 
 def _texts_below(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
