@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "agent_resolver"
-GENERATED = {"cli.md", "reason-codes.md", "settings.md"}
+GENERATED = {"cli.md", "reason-codes.md", "schemas.md", "settings.md"}
 """The pages that a `generate_*.py` beside this file writes: they are looked up, not read."""
 MAX_TEST_NAME = 80
 

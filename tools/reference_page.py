@@ -18,9 +18,13 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 _PARAGRAPH = re.compile(r"\s*\n\s*")
 _PLAIN_TYPES: dict[type[types.Type], str] = {
+    types.AnyType: "any",
     types.BoolType: "boolean",
+    types.DictType: "object",
+    types.EnumType: "string",
     types.FloatType: "number",
     types.IntType: "integer",
+    types.NoneType: "null",
     types.StrType: "string",
 }
 _UNSET = types.type_info(UnsetType)
@@ -63,7 +67,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def without_unset(kind: types.Type) -> types.Type:
     """The type that a value has if it is set."""
     if isinstance(kind, types.UnionType):
-        return next(member for member in kind.types if member != _UNSET)
+        members = tuple(member for member in kind.types if member != _UNSET)
+        return members[0] if len(members) == 1 else types.UnionType(members)
     return kind
 
 
@@ -72,13 +77,12 @@ def type_words(kind: types.Type) -> str:
     match kind:
         case types.Metadata():
             words = type_words(kind.type)
+        case types.UnionType(types=members):
+            words = " or ".join(map(type_words, members))
         case types.LiteralType():
-            *first, last = spelled_values(kind)
-            words = f"{', '.join(first)} or {last}"
-        case types.VarTupleType(item_type=types.LiteralType() as item):
-            words = f"list of {', '.join(spelled_values(item))}"
+            words = " or ".join(filter(None, [", ".join(spelled_values(kind)[:-1]), spelled_values(kind)[-1]]))
         case types.VarTupleType():
-            words = "list of strings"
+            words = _list_words(kind)
         case types.IntType(ge=int(least), le=int(most)):
             words = f"integer, {least:,} to {most:,}"
         case types.IntType(ge=int(least)):
@@ -86,6 +90,14 @@ def type_words(kind: types.Type) -> str:
         case _:
             words = _PLAIN_TYPES[type(kind)]
     return words
+
+
+def _list_words(kind: types.VarTupleType) -> str:
+    item = kind.item_type
+    items = ", ".join(spelled_values(item)) if isinstance(item, types.LiteralType) else "strings"
+    least = f", at least {kind.min_length}" if kind.min_length else ""
+    most = f", at most {kind.max_length}" if kind.max_length else ""
+    return f"list of {items}{least}{most}"
 
 
 def spelled_values(kind: types.LiteralType) -> list[str]:
@@ -98,6 +110,8 @@ def default_words(field: types.Field) -> str:
     """The default of a field in words."""
     if field.required:
         return "required"
+    if field.default_factory is not NODEFAULT:
+        return f"`{json.encode(field.default_factory()).decode()}`"
     # A field that can be left unset has no default that can be looked at.
     return "none" if field.default is NODEFAULT else f"`{json.encode(field.default).decode()}`"
 

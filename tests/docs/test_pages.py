@@ -86,7 +86,7 @@ def test_every_key_of_a_task_is_named() -> None:
 
 
 def test_every_limit_is_in_the_table() -> None:
-    page = (DOCS / "file-formats.md").read_text(encoding="utf-8")
+    page = (DOCS / "schemas.md").read_text(encoding="utf-8")
     limits = {name: value for name, value in vars(limit).items() if name.startswith("MAX_")}
     _, _, section = page.partition("## Limits")
 

@@ -91,14 +91,18 @@ class Reason(Struct, frozen=True, gc=False):
     """A code for machines and a sentence for people."""
 
     code: RejectionCode
+    """The [code](reason-codes.md#why-a-server-was-not-chosen) of a rule that the server breaks."""
     message: str
+    """The message for people."""
 
 
 class Rejection(Struct, frozen=True, rename="camel", gc=False):
     """A server that was not chosen for one requirement, and why."""
 
     server_id: str
+    """The id of a server that was not chosen."""
     version: str
+    """The version of that server."""
     reason: Reason
 
 
@@ -106,29 +110,41 @@ class Selection(Struct, frozen=True, kw_only=True, rename="camel"):
     """The server that was chosen for one requirement, and why."""
 
     server_id: str
+    """The id of the chosen server."""
     version: str
+    """The version of the chosen server."""
     endpoint: str
+    """The address of the chosen server, as in the lock."""
     scopes: tuple[str, ...]
+    """The scopes that are locked."""
     selection_reason: str
+    """`Only matching candidate`, or the course of the [tie-break](resolution.md#the-tie-break)."""
 
 
 class AppliedConstraints(Struct, frozen=True, kw_only=True, rename="camel"):
     """The constraint values that every server was held against; null where the agent file has none."""
 
     residency: Residency | None
+    """The value in the agent file; null if it has none."""
     sensitivity: Sensitivity | None
+    """The value in the agent file; null if it has none."""
     require_signed: bool | None
+    """The value in the agent file; null if it has none."""
 
 
 class RequirementExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     """What became of one requirement."""
 
     category: str
+    """The category of the requirement."""
     required_permissions: tuple[str, ...]
+    """The permissions of the requirement, sorted."""
     selected: Selection | None
+    """The chosen server, or null."""
     rejected: tuple[Rejection, ...]
-    """Every other server of the index, sorted by id and version."""
+    """Every other server of the index, sorted by id and version, with the first rule that it breaks."""
     constraints_applied: AppliedConstraints
+    """The values that the servers were held against. `constraints.actions.forbid` is not among them."""
 
 
 class EditKind(StrEnum):
@@ -188,11 +204,13 @@ class Edit(Struct, frozen=True):
     """One change of an agent file."""
 
     kind: EditKind
+    """The [kind](reason-codes.md#what-an-edit-does) of the edit."""
     path: str
-    """The key to change; of the requirement that failed where it starts with `requires.mcp`, whose order is free."""
+    """The key to change. A path that begins with `requires.mcp` belongs to the requirement that failed."""
     before: str
+    """The value now."""
     after: str | None
-    """None where the value is to go."""
+    """The value after the edit; null if the value is removed."""
 
     def __str__(self) -> str:
         key = self.path.removeprefix("requires.mcp.")
@@ -207,10 +225,13 @@ class Suggestion(Struct, frozen=True, kw_only=True, rename="camel"):
     """Edits that together give a failed requirement a server, and take none from any other requirement."""
 
     server_id: str
+    """The id of the server that is chosen after the edits."""
     version: str
+    """The version of that server."""
     edits: tuple[Edit, ...]
+    """The edits of the agent file."""
     resolves_all: bool
-    """Whether nothing fails any more after it."""
+    """True if nothing fails any more after the edits."""
 
     @property
     def loosens(self) -> bool:
@@ -222,28 +243,38 @@ class NearMiss(Struct, frozen=True, rename="camel"):
     """A server that offers the category and breaks few rules, with every rule that it breaks."""
 
     server_id: str
+    """The id of a server of the category that [comes near](resolution.md#when-nothing-is-left)."""
     version: str
+    """The version of that server."""
     reasons: tuple[Reason, ...]
+    """Every rule that the server breaks."""
 
 
 class FailedRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
     """A requirement that no server can serve, and what would change that."""
 
     category: str
+    """The category of a requirement that failed."""
     required_permissions: tuple[str, ...]
+    """The permissions of that requirement, sorted."""
     nearest: tuple[NearMiss, ...]
     """The servers that come closest, the closest first."""
     suggestions: tuple[Suggestion, ...]
-    """At most two, the one that gives up least first."""
+    """At most two [suggestions](resolution.md#suggested-edits), the one that gives up least first."""
 
 
 class Explanation(Struct, frozen=True, kw_only=True, rename="camel"):
     """What became of every requirement."""
 
     agent_name: str
+    """The name in the agent file."""
     agent_version: str
+    """The version in the agent file."""
     resolved_at: str
+    """As in the lock."""
     success: bool
+    """True if every requirement found a server."""
     requirements: tuple[RequirementExplanation, ...]
+    """The requirements, in the order of the lock."""
     failed: tuple[FailedRequirement, ...] | UnsetType = UNSET
-    """Present only where the resolution failed."""
+    """The requirements that failed; present only if there is one."""
