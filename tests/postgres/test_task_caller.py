@@ -4,9 +4,8 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx2
@@ -16,6 +15,7 @@ from joserfc.jwk import ECKey
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.loopback import loopback_server
 from tests.postgres.test_serving import KEY, machine
 from tests.server.conftest import Address, over_http
 from tests.server.task_client import ask, page, reach, start, task_client
@@ -31,13 +31,12 @@ def anyio_backend() -> str:
 
 
 class Issuer:
-    """Signs tokens, and answers on loopback for the key."""
+    """Signs tokens."""
 
     def __init__(self) -> None:
         self._key = ECKey.generate_key("P-256", {"kid": "test", "use": "sig"})
-        self._keys = {"keys": [self._key.as_dict(private=False)]}
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.keys = {"keys": [self._key.as_dict(private=False)]}
+        self.url = ""
 
     def token(self, name: str, **claims: Any) -> str:
         now = int(time.time())
@@ -45,36 +44,27 @@ class Issuer:
         rights = {"scope": "shop:write", "clearance_level": "RESTRICTED"}
         return jwt.encode({"alg": "ES256", "typ": "at+jwt", "kid": "test"}, {**usual, **rights, **claims}, self._key)
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        issuer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                known = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}
-                body = json.dumps(issuer._keys if self.path == "/keys" else known).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        return Handler
-
 
 @contextmanager
 def issuing() -> Iterator[Issuer]:
+    """An issuer that answers on loopback for its key."""
     issuer = Issuer()
-    thread = Thread(target=issuer.server.serve_forever)
-    thread.start()
-    try:
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}
+            body = json.dumps(issuer.keys if self.path == "/keys" else known).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with loopback_server(Handler) as issuer.url:
         yield issuer
-    finally:
-        issuer.server.shutdown()
-        issuer.server.server_close()
-        thread.join()
 
 
 @asynccontextmanager
