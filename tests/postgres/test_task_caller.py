@@ -70,9 +70,11 @@ def issuing() -> Iterator[Issuer]:
 @asynccontextmanager
 async def client_of(address: Address, token: str) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(timeout=30, headers=headers) as http:
-        async with task_client(streamable_http_client(address.url, http_client=http), can_ask=True) as client:
-            yield client
+    async with (
+        httpx2.AsyncClient(timeout=30, headers=headers) as http,
+        task_client(streamable_http_client(address.url, http_client=http), can_ask=True) as client,
+    ):
+        yield client
 
 
 async def refusal(client: Client, method: str, task: str, **params: Any) -> tuple[int, str, Any]:
