@@ -115,3 +115,21 @@ async def test_an_exchanged_process_that_does_not_end_is_killed(
 
         assert len(watched.alive()) == 3
         assert any("is killed" in each for each in watched.reports)
+
+
+async def test_an_exchange_whose_new_process_does_not_start_leaves_those_that_run(tmp_path: Path) -> None:
+    """As with settings that are wrong now, or a state that cannot be reached."""
+    refuse = 'if (folder / "refuse").exists(): sys.exit(2)'
+    async with supervised(tmp_path, before=refuse) as watched:
+        await watched.comes_true(lambda: len(watched.pids()) == 3)
+        before = watched.alive()
+        (tmp_path / "refuse").touch()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await watched.comes_true(lambda: any("those that run stay" in each for each in watched.reports))
+        assert watched.alive() == before
+
+        (tmp_path / "refuse").unlink()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await watched.comes_true(lambda: "all server processes were exchanged" in watched.reports)
+        await watched.comes_true(lambda: not set(before) & set(watched.alive()))
+        assert len(watched.alive()) == 3
