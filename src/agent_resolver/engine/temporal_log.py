@@ -33,8 +33,8 @@ class _ToOurLog(logging.Handler):
             self._note_away(message)
             return
         error = record.exc_info[1] if record.exc_info else None
-        # An activity reports by itself why it fails, unless its order could not even be read.
-        if isinstance(error, ApplicationError):
+        # An activity reports by itself why it fails, unless its order could not be read: then there is a cause.
+        if isinstance(error, ApplicationError) and error.__cause__ is None:
             return
         # Behind the first words, the library lists everything that it knows about the workflow.
         words = message.partition(" ({")[0]
