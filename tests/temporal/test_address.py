@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,11 +40,13 @@ async def refusal_of(server: TemporalServer, folder: Path, **changes: Any) -> En
     return refused.value
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["", "temporal", "127.0.0.1", "::1:7233", "http://127.0.0.1:7233", "127.0.0.1:7233/x", "127.0.0.1:0"]
-    + ["127.0.0.1:99999", "127.0.0.1:port", "a host:7233", "a\nhost:7233"],
+BAD_ADDRESSES = (
+    *("", "temporal", "127.0.0.1", "::1:7233", "http://127.0.0.1:7233", "127.0.0.1:7233/x", "127.0.0.1:0"),
+    *("127.0.0.1:99999", "127.0.0.1:port", "a host:7233", "a\nhost:7233"),
 )
+
+
+@pytest.mark.parametrize("address", BAD_ADDRESSES)
 def test_an_address_is_a_host_and_a_port(server: TemporalServer, tmp_path: Path, address: str) -> None:
     error = problem_of(server, tmp_path, address=address)
 
@@ -110,7 +112,7 @@ class Certificates(Struct, frozen=True):
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certificates]:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     folder = tmp_path_factory.mktemp("certificates")
     mine, key = authority("mine")
     other, _ = authority("other")
@@ -122,7 +124,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certifica
     chain.write_bytes(
         own_key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain) + leaf.public_bytes(encoding)
     )
-    yield Certificates(mine.public_bytes(encoding), other.public_bytes(encoding), chain)
+    return Certificates(mine.public_bytes(encoding), other.public_bytes(encoding), chain)
 
 
 def authority(name: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -180,37 +182,35 @@ async def encrypting(server: TemporalServer, certificates: Certificates) -> Asyn
         await asyncio.gather(*joined, return_exceptions=True)
 
 
+@pytest.mark.parametrize("key", ["", "secret"], ids=["without a key", "with a key"])
 def test_a_run_is_carried_over_a_connection_that_is_encrypted(
-    server: TemporalServer, tmp_path: Path, certificates: Certificates
+    server: TemporalServer, tmp_path: Path, certificates: Certificates, key: str
 ) -> None:
     async def story() -> None:
         async with encrypting(server, certificates) as port:
             place = {"address": f"localhost:{port}", "root_certificate": certificates.mine, "is_encrypted": True}
-            await works(server, tmp_path, **place)
-            await works_with_key(server, tmp_path / "other", **place)
-
-    async def works_with_key(server: TemporalServer, folder: Path, **place: Any) -> None:
-        folder.mkdir()
-        await works(server, folder, api_key="secret", **place)
+            await works(server, tmp_path, api_key=key, **place)
 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(
-    ("host", "authority", "words"),
-    [
-        ("localhost", "other", "its certificate does not come from one that is trusted"),
-        ("localhost", "", "its certificate does not come from one that is trusted"),
-        ("127.0.0.1", "mine", "its certificate is for another name"),
-    ],
-    ids=["another authority", "the authorities of this machine", "another name"],
-)
+UNKNOWN = "its certificate does not come from one that is trusted"
+REFUSED = {
+    "another authority": ("localhost", "other", UNKNOWN),
+    "the authorities of this machine": ("localhost", "", UNKNOWN),
+    "another name": ("127.0.0.1", "mine", "its certificate is for another name"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
 def test_a_certificate_that_does_not_hold_is_refused(
-    server: TemporalServer, tmp_path: Path, certificates: Certificates, host: str, authority: str, words: str
+    server: TemporalServer, tmp_path: Path, certificates: Certificates, case: str
 ) -> None:
+    host, trusted, words = REFUSED[case]
+
     async def story() -> str:
         async with encrypting(server, certificates) as port:
-            root = getattr(certificates, authority) if authority else b""
+            root = getattr(certificates, trusted) if trusted else b""
             place = {"address": f"{host}:{port}", "root_certificate": root, "is_encrypted": True}
             return str(await refusal_of(server, tmp_path, **place))
 
@@ -229,3 +229,17 @@ def test_a_server_that_encrypts_is_not_reached_in_the_clear(
 
 def test_a_server_that_does_not_encrypt_gets_no_key(server: TemporalServer, tmp_path: Path) -> None:
     assert "does not encrypt" in str(problem_of(server, tmp_path, api_key="secret", is_encrypted=True))
+
+
+def test_something_else_that_answers_is_not_taken_for_the_server(server: TemporalServer, tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async def story() -> str:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as other:
+            port = other.sockets[0].getsockname()[1]
+            return str(await refusal_of(server, tmp_path, address=f"127.0.0.1:{port}"))
+
+    assert "is not a Temporal server" in asyncio.run(story())

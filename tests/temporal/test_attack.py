@@ -140,7 +140,7 @@ def test_results_that_were_edited_in_the_file_of_the_server_are_not_used(
     """The process has the run meanwhile, and replays the history as the server has it now."""
     monkeypatch.setattr(temporal_carrier, "_MOST_WORKFLOWS", 0)
     monkeypatch.setattr(temporal_host, "IDLE_SECONDS", 1.0)
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"id": "a", "capability": "shop.pay", "input_mapping": {"n": 1}},
         {"id": "b", "capability": "shop.pay", "input_mapping": {"n": 2}},
         {"id": "h", "capability": "shop.hold"},

@@ -14,7 +14,7 @@ from agent_resolver.engine.temporal_message import CALL, TAKE
 from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
 from tests.engine.stage import Stage, blueprint
 from tests.temporal.places import carrier_for, client_of, place_for
-from tests.temporal.working import STEPS, finished, until, waits_for, worker
+from tests.temporal.working import STEPS, fail_first, finished, until, waits_for, worker
 from tests.temporal_server import TemporalServer, temporal_server
 
 MARK = "words-of-the-vault"
@@ -26,18 +26,6 @@ def listen(stage: Stage) -> list[str]:
     heard: list[str] = []
     stage.engine.worker.report = lambda run, problem: heard.append(f"{run}: {problem}")
     return heard
-
-
-def fail_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *errors: Exception) -> None:
-    """Let the first calls of a method fail."""
-    real, left = getattr(owner, name), list(errors)
-
-    async def attempt(self: Any, *arguments: Any) -> Any:
-        if left:
-            raise left.pop(0)
-        return await real(self, *arguments)
-
-    monkeypatch.setattr(owner, name, attempt)
 
 
 async def ends_of(client: Client, server: TemporalServer, folder: Path, activity: str) -> list[tuple[int, str]]:

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_resolver.engine import RunResult
 from agent_resolver.engine.temporal_carrier import TemporalCarrier
 from agent_resolver.engine.temporal_message import BUILD_ID
@@ -53,3 +55,15 @@ async def finished(stage: Stage, run: str) -> RunResult:
     while not isinstance(found := await stage.engine.result(run, 1.0), RunResult):  # noqa: ASYNC110 - as above
         await asyncio.sleep(0.05)
     return found
+
+
+def fail_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *errors: Exception) -> None:
+    """Let the first calls of a method fail."""
+    real, left = getattr(owner, name), list(errors)
+
+    async def attempt(self: Any, *arguments: Any) -> Any:
+        if left:
+            raise left.pop(0)
+        return await real(self, *arguments)
+
+    monkeypatch.setattr(owner, name, attempt)

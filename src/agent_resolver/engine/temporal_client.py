@@ -17,6 +17,11 @@ CONNECT_SECONDS: Final = 10.0
 _PROBLEM_LENGTH: Final = 200
 _MAX_PORT: Final = 65_535
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):([0-9]{1,5})")
+_NO_TEMPORAL: Final = (
+    "what answers there is not a Temporal server; or it encrypts, which takes `engine.ca_file` or `engine.api_key_env`"
+)
+_STATUS: Final = re.compile(r'Status \{ code: (\w+), message: "([^"]*)"')
+"""How the library's message has the answer of a server that refused."""
 _PLAIN_WORDS: Final = (
     ("dns error", "its name is not known here"),
     ("ConnectionRefused", "nothing listens there"),
@@ -25,6 +30,8 @@ _PLAIN_WORDS: Final = (
     ("CaUsedAsEndEntity", "its certificate is one that only issues others"),
     ("NotValidForName", "its certificate is for another name"),
     ("Expired", "its certificate has expired"),
+    ("after connection: Status { code: Unknown", _NO_TEMPORAL),
+    ("h2 protocol error", _NO_TEMPORAL),
 )
 """What the library's messages contain, and what that means to an operator."""
 
@@ -63,6 +70,8 @@ def plain_words(problem: str) -> str:
     for found, meaning in _PLAIN_WORDS:
         if found in problem:
             return meaning
+    if status := _STATUS.search(problem):
+        problem = f"{status[1]}: {status[2]}"
     return shorten(problem, _PROBLEM_LENGTH)
 
 
