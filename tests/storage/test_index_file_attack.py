@@ -215,6 +215,23 @@ def test_an_entry_that_is_nested_too_deeply_is_an_error(path: Path) -> None:
         open_compiled(str(path), None).check()
 
 
+@pytest.mark.parametrize("body", [b"null", b"{", b'{"id": 5}', b'{"id": "server-00000"}'])
+def test_an_entry_that_is_none_is_an_error_wherever_entries_are_listed(path: Path, body: bytes) -> None:
+    salt = salt_in(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    place = connection.execute("SELECT source, position, line, column FROM entry WHERE number = 0").fetchone()
+    seal = entry_checksum(0, body, place, salt=salt)
+    connection.execute("UPDATE entry SET body = ?, checksum = ? WHERE number = 0", (body.decode(), seal))
+    connection.close()
+    index = open_compiled(str(path), None)
+
+    for listed in (index.each, index.servers.__iter__):
+        with pytest.raises(UnusableIndex):
+            list(listed())
+    with pytest.raises(UnusableIndex):
+        index.check()
+
+
 def test_an_entry_of_a_source_that_is_not_listed_is_an_error(path: Path) -> None:
     salt = salt_in(path)
     connection = sqlite3.connect(path, isolation_level=None)
