@@ -161,14 +161,22 @@ def is_certain(stamp: Stamp, read_at: int) -> bool:
 
 
 def may_cache(path: str, environment: Mapping[str, str]) -> bool:
-    """True unless the setting `index.cache` is off, by a variable or in the `agent.toml` above the index."""
-    from agent_resolver.project.config_file import find_config, read_config
+    """True unless `index.cache` is off: by a variable, or in the `agent.toml` of this folder or of the index.
 
+    An index may be outside of the project that uses it, and each of the two may say no.
+    """
     variable = environment.get("AGENT_INDEX_CACHE", "")
     if variable in {"true", "false"}:
         return variable == "true"
+    folders = {os.path.dirname(os.path.realpath(path)), os.path.realpath(os.curdir)}
+    return all(_may_cache_in(folder, variable, environment) for folder in folders)
+
+
+def _may_cache_in(folder: str, variable: str, environment: Mapping[str, str]) -> bool:
+    from agent_resolver.project.config_file import find_config, read_config
+
     try:
-        file = find_config(os.path.dirname(os.path.realpath(path)))
+        file = find_config(folder)
         content = read_config(file, frozenset()) if file else b""
         # Settings take longer to read than an answer, and few say anything about it.
         if not variable and b"cache" not in content:
