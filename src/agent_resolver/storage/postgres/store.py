@@ -10,7 +10,7 @@ from agent_resolver.storage.clock import system_time
 from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.port import Result, Snapshot
 from agent_resolver.storage.postgres.address import PostgresAddress
-from agent_resolver.storage.postgres.connection import SCHEMA, connect_within
+from agent_resolver.storage.postgres.connection import SCHEMA, connect_within, without_zero
 from agent_resolver.storage.postgres.database import PostgresDatabase
 from agent_resolver.storage.postgres.schema import read_version
 from agent_resolver.storage.postgres.watch import Watch
@@ -98,6 +98,11 @@ class PostgresStore(SqlStore):
         """True if the process of that name is known to have ended."""
         self._require_own_process()
         return self._watch.is_gone(owner)
+
+    async def woken(self, topic: str, seconds: float) -> frozenset[str]:
+        """The keys that were woken since the last call, in any process."""
+        # Words are sent with the topic as the table has it.
+        return await super().woken(without_zero(topic), seconds)
 
     async def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
         if position is None:
