@@ -567,6 +567,7 @@ def test_a_table_that_only_flags_make_must_be_whole_in_the_end() -> None:
         ("postgresql://db/state?password=sec#ret&user=ada", "postgresql://db/state?password=***&user=ada"),
         ("postgresql://db/state?pass%77ord=secret", "postgresql://db/state?pass%77ord=***"),
         ("postgresql://db/state?user=ada&sslpassword=secret", "postgresql://db/state?user=ada&sslpassword=***"),
+        ("host=db password=secret user=ada", "host=db password=*** user=ada"),
         ("postgresql://ada:se?cret@db/state", "postgresql://ada:***@db/state"),
         ("postgresql://ada@db/state", "postgresql://ada@db/state"),
         ("postgresql://db:5432/state", "postgresql://db:5432/state"),
@@ -583,6 +584,18 @@ def test_a_password_is_shown_by_no_layer(url: str, expected: str) -> None:
         assert loaded.config.state.url == url
         assert [setting.value for setting in loaded.settings if setting.key == "state.url"] == [expected]
         assert "secret" not in repr([setting.value for setting in loaded.settings])
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (r"host=db password = 'my \' secret' user=ada", "host=db password = *** user=ada"),
+        ("host=db sslPassword='secret", "host=db sslPassword=***"),
+        ("the password is no pair", "the password is no pair"),
+    ],
+)
+def test_a_password_among_pairs_is_masked(address: str, expected: str) -> None:
+    assert masked(address) == expected
 
 
 def test_what_is_no_text_is_shown_as_it_is() -> None:

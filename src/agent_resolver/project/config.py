@@ -20,6 +20,8 @@ from agent_resolver.schema.walker import walk
 
 SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
 """The parameters of an address of Postgres that no message may show."""
+_PAIR: Final = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s']+)", re.IGNORECASE | re.DOTALL)
+"""A password in the other form of an address that Postgres has: `host=db password=secret`."""
 
 Texts = tuple[Text, ...]
 Modality = Literal["text", "image", "audio", "video", "pdf"]
@@ -454,6 +456,8 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     if not isinstance(value, str):
         return value
     value = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", value, flags=re.DOTALL)
+    if "://" not in value:
+        return _PAIR.sub(r"\1***", value)
     return re.sub(r"([?&])([^=&?]*)=[^&]*", _mask_parameter, value)
 
 

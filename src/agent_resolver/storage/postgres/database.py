@@ -27,7 +27,7 @@ from agent_resolver.storage.sql.database import StoreDatabase
 if TYPE_CHECKING:
     from agent_resolver.storage.postgres.watch import Watch
 
-_RETURN_SECONDS: Final = 30
+RETURN_SECONDS: Final = 30
 """How long a server may take to come back, before what waits for it fails."""
 # An operator may have given the database or the role another isolation, under which a batch would fail again and again.
 _BEGIN: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCKS}, {WRITING})"
@@ -137,8 +137,8 @@ class PostgresDatabase(StoreDatabase):
             UnreadableFile: It cannot be written.
         """
         if self.watch is not None:
-            self.watch.start()
-        connection = self._ready_to_write(_RETURN_SECONDS)
+            self.watch.start(RETURN_SECONDS)
+        connection = self._ready_to_write(RETURN_SECONDS)
         try:
             self._has_part = False
             connection.run(_BEGIN)
@@ -179,7 +179,7 @@ class PostgresDatabase(StoreDatabase):
             UnreadableFile: It cannot be found out.
         """
         try:
-            connection = self._ready_to_write(_RETURN_SECONDS)
+            connection = self._ready_to_write(RETURN_SECONDS)
             # The server's process may still be at it.
             _end_process(connection, lost)
             found = connection.execute("SELECT batch FROM owner WHERE name = ?", (name,)).fetchone()
@@ -235,7 +235,7 @@ class PostgresDatabase(StoreDatabase):
             DoAgain: The connection was lost, and the work can be done again.
             UnreadableFile: It cannot be read.
         """
-        connection = self._ready_to_read(_RETURN_SECONDS)
+        connection = self._ready_to_read(RETURN_SECONDS)
         try:
             connection.run(_LOOK)
             yield connection

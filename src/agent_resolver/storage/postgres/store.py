@@ -11,7 +11,7 @@ from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.port import Result, Snapshot
 from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import SCHEMA, connect_within, without_zero
-from agent_resolver.storage.postgres.database import PostgresDatabase
+from agent_resolver.storage.postgres.database import RETURN_SECONDS, PostgresDatabase
 from agent_resolver.storage.postgres.schema import read_version
 from agent_resolver.storage.postgres.watch import Watch
 from agent_resolver.storage.sql.commit import DoAgain
@@ -111,7 +111,7 @@ class PostgresStore(SqlStore):
         return await asyncio.to_thread(self._look_while_listening, topic, position)
 
     def _look_while_listening(self, topic: str, position: int) -> tuple[frozenset[str], int]:
-        self._watch.start()
+        self._watch.start(RETURN_SECONDS)
         return self._look(lambda connection: woken_after(connection, topic, position))
 
     def _give_up_name(self) -> None:

@@ -117,5 +117,9 @@ class PostgresTransaction(SqlTransaction):
 
 def _without_zeros(row: Row) -> Row:
     values = structs.asdict(row)
-    changed = {name: without_zero(value) for name, value in values.items() if value != without_zero(value)}
+    changed = {name: without_zero(value) for name, value in values.items() if _has_zero(value)}
     return structs.replace(row, **changed) if changed else row
+
+
+def _has_zero(value: object) -> bool:
+    return isinstance(value, str) and "\x00" in value
