@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -17,6 +17,11 @@ from agent_resolver.schema.toml_tree import parse_toml, tree_of
 from agent_resolver.schema.tree import Node, find, plain
 from agent_resolver.schema.vocabulary import OptionalText, Residency, Sensitivity, Text
 from agent_resolver.schema.walker import walk
+
+SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
+"""The parameters of an address of Postgres that no message may show."""
+_PAIR: Final = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s']+)", re.IGNORECASE | re.DOTALL)
+"""A password in the other form of an address that Postgres has: `host=db password=secret`."""
 
 Texts = tuple[Text, ...]
 Modality = Literal["text", "image", "audio", "video", "pdf"]
@@ -243,7 +248,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     api_key_env: Text | UnsetType = UNSET
     """The name of a variable that holds the key for the Temporal server. If set, the connection is encrypted."""
     ca_file: Text | UnsetType = UNSET
-    """A file with the certificates that must have signed that of the Temporal server. If set, the connection is
+    """A PEM file with the certificates that must have signed that of the Temporal server. If set, the connection is
     encrypted."""
 
 
@@ -559,4 +564,13 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     if not isinstance(value, str):
         return value
     value = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", value, flags=re.DOTALL)
-    return re.sub(r"([?&]password=)[^&#]*", r"\1***", value, flags=re.IGNORECASE)
+    if "://" not in value:
+        return _PAIR.sub(r"\1***", value)
+    return re.sub(r"([?&])([^=&?]*)=[^&]*", _mask_parameter, value)
+
+
+def _mask_parameter(found: re.Match[str]) -> str:
+    from urllib.parse import unquote
+
+    is_secret = unquote(found[2]).lower() in SECRET_PARAMETERS
+    return f"{found[1]}{found[2]}=***" if is_secret else found[0]
