@@ -44,7 +44,7 @@ def test_every_container_has_probes_at_a_port_that_it_opens() -> None:
         assert f"0.0.0.0:{port['containerPort']}" in container["args"]
 
 
-def test_a_server_answers_until_no_proxy_sends_it_anything_and_then_has_time_to_finish() -> None:
+def test_a_server_that_ends_answers_until_proxies_have_left_it() -> None:
     """A pod that ends is still sent new connections for a while."""
     [deployment] = [each for each in objects("Deployment") if each["metadata"]["name"] == "agent-serve"]
     spec = deployment["spec"]["template"]["spec"]

@@ -67,7 +67,7 @@ def test_processes_whose_server_is_killed_under_them_lose_and_double_nothing() -
         assert faults(opened_here) == []
 
 
-def test_the_first_write_and_the_first_wait_of_a_process_wait_for_a_server_that_comes_back() -> None:
+def test_the_first_write_and_wait_of_a_process_outlast_an_outage() -> None:
     async def wait(store: PostgresStore) -> frozenset[str]:
         await store.woken("topic", 0)
         return await store.woken("topic", 60)

@@ -187,9 +187,7 @@ def test_a_state_whose_table_was_dropped_fails_what_needs_it_and_names_it(url: s
 # Keys -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_process_that_lost_its_sessions_while_the_key_was_changed_writes_and_reads_nothing(
-    url: str, tmp_path: Path
-) -> None:
+def test_a_process_cut_off_while_the_key_changed_writes_and_reads_nothing(url: str, tmp_path: Path) -> None:
     keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
     with opened(url, keys=keys) as store:
         write(store, lambda transaction: transaction.put(PENDING, action("a")))
@@ -207,7 +205,7 @@ def test_a_process_that_lost_its_sessions_while_the_key_was_changed_writes_and_r
         assert connection.execute("SELECT id FROM agent_resolver.pending").fetchall() == [("a",)]
 
 
-def test_a_process_that_comes_while_another_has_the_state_alone_is_told_why_it_cannot(url: str) -> None:
+def test_opening_a_state_that_is_held_alone_says_so(url: str) -> None:
     with opened(url):
         pass
     address = PostgresAddress(f"{url}?options=-c%20lock_timeout%3D200ms")

@@ -14,7 +14,7 @@ def reason(url: str) -> str:
     return str(json.loads(get(f"{url}/readyz")[1]).get("reason", ""))
 
 
-def test_a_worker_is_alive_and_not_ready_while_postgres_is_away_and_ends_its_runs_afterwards(tmp_path: Path) -> None:
+def test_a_worker_is_alive_and_not_ready_while_postgres_is_away(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     with postgres_server() as server:
         variables = {
