@@ -1,28 +1,15 @@
 """Parts of pages that are made from the program: `<!-- made by: NAME -->` stands before such a block."""
 
 import json
-from itertools import groupby
 from textwrap import fill
 from typing import Any
 
-from agent_resolver.catalog import SYNONYMS, WORDS, Catalog, CatalogIndex
+from agent_resolver.catalog import Catalog, CatalogIndex
 from agent_resolver.runtime import known_models
 from agent_resolver.schema import Descriptor
 from agent_resolver.server import ResourceTools
 
 _WIDTH = 116
-
-
-def capabilities() -> str:
-    """The words that a description can state."""
-    return fill(" ".join(sorted(WORDS)), _WIDTH, break_on_hyphens=False) + "\n"
-
-
-def synonyms() -> str:
-    """The words that count as another one."""
-    pairs = sorted((meant, written) for written, meant in SYNONYMS.items())
-    groups = groupby(pairs, key=lambda pair: pair[0])
-    return "".join(f"{', '.join(written for _, written in group)} → {meant}\n" for meant, group in groups)
 
 
 def twins() -> str:
@@ -58,4 +45,4 @@ def models() -> str:
     return "".join(fill(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False) + "\n" for line in lines)
 
 
-MADE = {"capabilities": capabilities, "models": models, "synonyms": synonyms, "twins": twins}
+MADE = {"models": models, "twins": twins}
