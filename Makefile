@@ -9,7 +9,7 @@ VENV ?= .venv
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 BENCH ?=
-JSON ?=
+DETAILS ?=
 UPGRADE ?=
 CONTAINER ?= docker
 # The wheels are those for this Python, so the image must have the same one.
@@ -71,8 +71,8 @@ $(VENV)/.package: $(VENV)/.base pyproject.toml src/agent_resolver/_version.py
 
 # For users ------------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.tools $(VENV)/.package ## Show the examples: what a lock refuses and opens, a run that survives its worker, a request that becomes a plan (JSON=1: also the files)
-	@$(BIN)/python tools/demo.py $(if $(JSON),--json)
+demo: $(VENV)/.tools $(VENV)/.package ## Tell the whole story on the examples, from a file to an audited run (DETAILS=1: every command)
+	@$(BIN)/python tools/demo.py $(if $(DETAILS),--details)
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 

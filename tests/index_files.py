@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
-from agent_resolver import Server, parse_index, servers_of
+from agent_resolver import AgentFile, Server, parse_index, servers_of
 from agent_resolver.project.compiled_index import CompiledIndex, open_compiled
-from agent_resolver.storage.index_file.layout import SourceFile
+from agent_resolver.schema.agent_file import Requirement, Requires
+from agent_resolver.storage.index_file.layout import SourceFile, salt_of
+from agent_resolver.storage.index_file.reader import IndexTables
 from agent_resolver.storage.index_file.writer import BuiltFrom, write_index_file
 
 
@@ -57,6 +59,17 @@ def compiled(raw: bytes) -> Iterator[CompiledIndex]:
         path = f"{folder}/mcp.index.db"
         compile_bytes(raw, path)
         yield open_compiled(path, None)
+
+
+def salt_in(path: Path) -> int:
+    """The salt of a compiled index, which a program that makes a file that lies can work out too."""
+    about = IndexTables(str(path)).about
+    return salt_of(about.sources, about.stamp)
+
+
+def agent_asking(needs: Sequence[Requirement]) -> AgentFile:
+    """An agent file with these requirements."""
+    return AgentFile(name="a", version="1", requires=Requires(mcp=tuple(needs)))
 
 
 def only_file(folder: Path) -> list[str]:

@@ -19,8 +19,8 @@ _START_SECONDS = "60"
 
 
 @cache
-def _programs() -> Path:
-    """The folder with `initdb` and `pg_ctl`. Debian keeps it out of the path."""
+def programs() -> Path:
+    """The folder with the programs of Postgres. Debian keeps it out of the path."""
     debian = [folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()]
     if debian:
         return max(debian, key=lambda folder: int(folder.parent.name))
@@ -94,7 +94,7 @@ class PostgresServer:
 def _run(program: str, *arguments: str | Path) -> None:
     """Run a program of the server: as its own user where we are root, which it refuses to be."""
     user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-    command = [*user, str(_programs() / program), *map(str, arguments)]
+    command = [*user, str(programs() / program), *map(str, arguments)]
     # A server that keeps our output open would keep the test waiting for its end.
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
     assert done.returncode == 0, f"{program} ended with {done.returncode}"

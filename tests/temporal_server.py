@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -23,10 +23,11 @@ def program(name: str) -> str:
 class TemporalServer:
     """A server that can be killed, and started again on the same file and port."""
 
-    def __init__(self, folder: Path, *, skips_time: bool = False) -> None:
+    def __init__(self, folder: Path, *, skips_time: bool = False, settings: Sequence[str] = ()) -> None:
         self._folder = folder
         self.database = folder / "temporal.db"
         self.skips_time = skips_time
+        self._settings = settings
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -56,6 +57,7 @@ class TemporalServer:
             *("--port", str(self.port), "--db-filename", str(self.database)),
             *("--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=1"),
             *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"),
+            *(word for setting in self._settings for word in ("--dynamic-config-value", setting)),
         ]
 
     def _listens(self) -> bool:
@@ -76,9 +78,11 @@ class TemporalServer:
 
 
 @contextmanager
-def temporal_server(folder: Path, *, skips_time: bool = False) -> Iterator[TemporalServer]:
-    """A server that runs."""
-    server = TemporalServer(folder, skips_time=skips_time)
+def temporal_server(
+    folder: Path, *, skips_time: bool = False, settings: Sequence[str] = ()
+) -> Iterator[TemporalServer]:
+    """A server that runs; `settings` are those of its dynamic configuration."""
+    server = TemporalServer(folder, skips_time=skips_time, settings=settings)
     server.start()
     try:
         yield server

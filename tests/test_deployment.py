@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from agent_resolver.cli.app import build_parser
+from agent_resolver.server.supervisor import END_SECONDS
 
 CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
 KUBERNETES = sorted((CLUSTER / "kubernetes").glob("*.yaml"))
@@ -41,6 +42,16 @@ def test_every_container_has_probes_at_a_port_that_it_opens() -> None:
             assert container[name]["httpGet"]["port"] == port["name"]
             assert container[name]["httpGet"]["path"] in {"/healthz", "/readyz"}
         assert f"0.0.0.0:{port['containerPort']}" in container["args"]
+
+
+def test_a_server_answers_until_no_proxy_sends_it_anything_and_then_has_time_to_finish() -> None:
+    """A pod that ends is still sent new connections for a while."""
+    [deployment] = [each for each in objects("Deployment") if each["metadata"]["name"] == "agent-serve"]
+    spec = deployment["spec"]["template"]["spec"]
+    pause, seconds = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+
+    assert pause == "sleep"
+    assert spec["terminationGracePeriodSeconds"] >= int(seconds) + END_SECONDS
 
 
 def test_no_container_runs_as_root_or_writes_to_its_image() -> None:

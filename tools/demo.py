@@ -1,11 +1,13 @@
-"""Shows the product on its examples, in a copy under `build/demo`: each command, what it prints, how it ends.
+"""Shows the product on its examples, in a copy under `build/demo`: within two screens, or in full with `--details`.
 
-1. `examples/governed-agent`: the lock governs calls to a real MCP server, and an agent that runs; the audit trail
-   proves it.
+1. `examples/governed-agent`: a file becomes a lock, a call that it does not open is refused, an agent runs under it.
 2. `examples/tickets`: a durable run whose worker is killed in the middle is finished by another one.
-3. `examples/helpdesk`: a request in plain words becomes a plan, which is rejected, revised, approved by a second
-   person, executed and audited.
-4. `examples/hello-agent`: an agent file and an index become a lock and an explanation, as JSON on request.
+3. `examples/helpdesk`: a request in plain words becomes a plan that waits for a second person, and is then executed.
+4. The audit trail of all that verifies.
+5. With `--details` also `examples/hello-agent`: why each server was chosen or rejected, and the files as JSON.
+
+Every command is run and must end as it should, in both forms; the short one prints fewer of them, and of what they
+print only the lines that tell the story.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,9 @@ ROOT = Path(__file__).parents[1]
 PATIENCE_SECONDS = 60
 REQUEST = '{"title": "Print fails", "team": "devices", "thoroughness": 5}'
 """A request whose second step takes some seconds, so that there is a middle to be killed in."""
-PLAIN_REQUEST = 'Open a ticket titled "VPN down", assign it to team "network" and page team "network"'
+PLAIN_REQUEST = 'Open a ticket titled "VPN down" and assign it to team "network"'
+REJECTED_REQUEST = 'Open a ticket titled "VPN down", assign it to team "network" and page team "network"'
+"""A request for which Ops has a question first: the pager is on a machine that the settings do not list."""
 REQUESTER = ("python", "../tickets/issuer.py", "requester")
 APPROVER = ("python", "../tickets/issuer.py", "approver")
 """What runs a command with the token of one person; the issuer listens only while the command runs."""
@@ -51,16 +56,44 @@ script = "script.yaml"
 class Demo:
     """Runs commands in a copy of the examples."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_details: bool) -> None:
         self._folder = folder
+        self.has_details = has_details
+        self._has_begun = False
 
-    def show(self, example: str, *command: str, expected: int = 0) -> None:
-        """Run a command as a person would type it, and insist on how it ends."""
-        print(f"$ {shlex.join(command)}", flush=True)
-        code = self._run(example, *command).returncode
-        self._insist(code, expected)
-        if expected:
-            print(f"(exit {expected}, as it should be)", flush=True)
+    def title(self, text: str, *, is_detail: bool = False) -> None:
+        """Print the title of the next part of the story."""
+        if self.has_details or not is_detail:
+            print(f"\n# {text}" if self._has_begun else f"# {text}", flush=True)
+            self._has_begun = True
+
+    def show(self, example: str, *command: str, expected: int = 0, lines: Sequence[str] | None = None) -> None:
+        """Run a command as a person would type it, and insist on how it ends.
+
+        Args:
+            example: the folder to run it in.
+            command: its words.
+            expected: its exit code.
+            lines: parts of the lines that the short form prints; without them it does not show the command.
+        """
+        if self.has_details:
+            print(_typed(command), flush=True)
+            self._insist(self._run(example, *command).returncode, expected)
+            if expected:
+                print(f"(exit {expected}, as it should be)", flush=True)
+            return
+        done = self._run(example, *command, is_quiet=True)
+        printed = done.stdout.decode()
+        if done.returncode != expected:
+            sys.stderr.write(printed)
+        self._insist(done.returncode, expected)
+        if lines is None:
+            return
+        print(_typed(command))
+        for line in printed.splitlines():
+            if any(part in line for part in lines):
+                print(line)
+        sys.stdout.flush()
 
     def prepare(self, example: str, *command: str) -> None:
         """Run a command that is not worth a line of its own."""
@@ -68,6 +101,12 @@ class Demo:
         if done.returncode:
             sys.stderr.buffer.write(done.stdout)
         self._insist(done.returncode, 0)
+
+    def show_decisions(self, records: list[Any]) -> None:
+        """Print what the records of a trail say about decisions, in the long form."""
+        for record in records if self.has_details else ():
+            if line := decision_line(record["kind"], record["body"]):
+                print(line, flush=True)
 
     def path(self, example: str) -> Path:
         """The folder of an example."""
@@ -114,38 +153,37 @@ class Demo:
             sys.exit(f"expected exit code {expected}, got {code}")
 
 
-def say(*lines: str) -> None:
-    """A heading, and what there is to say about it."""
-    heading, *more = lines
-    print(f"\n## {heading}\n", flush=True)
-    for line in more:
-        print(line, flush=True)
+def _typed(command: Sequence[str]) -> str:
+    """A command as a person types it, at a prompt that names the person if there are several."""
+    if tuple(command[:2]) == REQUESTER[:2]:
+        return f"{command[2]}$ {shlex.join(command[3:])}"
+    return f"$ {shlex.join(command)}"
 
 
-def show_governed_calls(demo: Demo) -> None:
-    """What the lock opens and refuses; the refusal first."""
+def show_governed_agent(demo: Demo) -> None:
+    """How a file becomes a lock, and what the lock opens and refuses."""
     example = "governed-agent"
-    demo.prepare(example, "agent", "resolve")
+    demo.title("A file becomes a lock: which server the agent may use, pinned")
+    demo.show(example, "agent", "resolve", lines=["Wrote ./agents.lock", "notes@"])
     demo.prepare(example, "agent", "trust-folder")
 
-    say("The lock governs the run: a call that it does not open never reaches the server")
-    demo.show(example, "agent", "tools", "call", "notes.delete_note", WELCOME, expected=1)
+    demo.title("A call that the lock does not open never reaches the server")
+    delete = ("agent", "tools", "call", "notes.delete_note", WELCOME)
+    demo.show(example, *delete, expected=1, lines=["FORBIDDEN_ACTION"])
     demo.show(example, "agent", "tools", "call", "notes.read_note", WELCOME)
     demo.show(example, "agent", "tools", "list")
 
-    say("One edited byte of a locked entry stops everything")
+    demo.title("One edited byte of a locked entry stops everything", is_detail=True)
     lock = demo.path(example) / "agents.lock"
     whole = lock.read_text(encoding="utf-8")
     lock.write_text(whole.replace("write:notes", "write:Notes", 1), encoding="utf-8")
     demo.show(example, "agent", "tools", "call", "notes.read_note", WELCOME, expected=1)
     lock.write_text(whole, encoding="utf-8")
 
-    say("A run obeys it too: this model is scripted to delete the note, as if a text had misled it")
+    demo.title("An agent runs under the lock; its model is scripted to try the same")
     for name, content in SCRIPTED_MODEL.items():
         (demo.path(example) / name).write_text(content, encoding="utf-8")
-    demo.show(example, "agent", "run", "What does the note welcome say?")
-
-    say("Every decision left a record, and the record is whole")
+    demo.show(example, "agent", "run", "What does the note welcome say?", lines=["·", "I could not"])
     demo.show(example, "agent", "audit", "show", "--last", "6")
     demo.show(example, "agent", "audit", "verify")
 
@@ -155,8 +193,9 @@ def show_durable_run(demo: Demo) -> None:
     example = "tickets"
     demo.prepare(example, "agent", "trust-folder")
 
-    say("A run survives its worker: killed in the middle, another one finishes it, and no ticket is opened twice")
-    demo.show(example, "agent", "blueprint", "run", "tickets.handle", "--input", REQUEST, "--detach")
+    demo.title("A blueprint survives a kill: another worker goes on, and no step is done twice")
+    start = ("agent", "blueprint", "run", "tickets.handle", "--input", REQUEST, "--detach")
+    demo.show(example, *start, lines=[])
     [begun] = demo.read(example, "agent", "blueprint", "list", "--json")
     run = begun["id"]
     worker = demo.start(example, "agent", "worker")
@@ -168,7 +207,7 @@ def show_durable_run(demo: Demo) -> None:
         worker.wait()
     print("$ kill -9 %1", flush=True)
     demo.show(example, "agent", "blueprint", "status", run)
-    demo.show(example, "agent", "worker", "--until-idle")
+    demo.show(example, "agent", "worker", "--until-idle", lines=["goes on", ": done"])
     demo.show(example, "agent", "blueprint", "status", run)
     demo.show(example, "agent", "tools", "call", "tickets.search", '{"text": "Print fails"}')
 
@@ -178,7 +217,7 @@ def wait_for_step(demo: Demo, run: str, path: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         steps = demo.read("tickets", "agent", "blueprint", "status", run, "--json")["steps"]
-        if {"path": path, "state": "running"}.items() <= next(step for step in steps if step["path"] == path).items():
+        if any(step["path"] == path and step["state"] == "running" for step in steps):
             return
         time.sleep(0.1)
     sys.exit(f"the step {path} did not begin within {PATIENCE_SECONDS} seconds")
@@ -189,28 +228,38 @@ def show_task(demo: Demo) -> None:
     example = "helpdesk"
     demo.prepare(example, "agent", "trust-folder")
 
-    say("A request in plain words becomes a draft, and Ops rejects it: the pager is on a machine that nobody listed")
+    demo.title("A request in plain words becomes a plan, which waits for a second person")
+    if demo.has_details:
+        show_rejection(demo)
+        demo.title("In production, a plan waits for a second person")
     start = ("agent", "task", "start", PLAIN_REQUEST, "--environment", "prd")
+    demo.show(example, *REQUESTER, *start, expected=1, lines=["APPROVAL "])
+    [approval] = demo.read(example, *APPROVER, "agent", "inbox", "list", "--json")
+    [listed] = demo.read(example, *REQUESTER, "agent", "task", "list", "--status", "waiting", "--json")
+    task, trace = listed["task_id"], listed["trace_id"]
+    approve = ("agent", "inbox", "approve", approval["id"])
+    demo.show(example, *REQUESTER, *approve, expected=1, lines=["OWN_CALL"])
+    demo.show(example, *APPROVER, *approve, lines=["approved by"])
+
+    demo.title("The plan is installed and executed, once", is_detail=True)
+    resume = ("agent", "task", "resume", task)
+    demo.show(example, *REQUESTER, *resume, lines=["done:", "Output"])
+
+    demo.title("One trace has every decision: the stage, what was chosen and why", is_detail=True)
+    demo.show_decisions(demo.read(example, "agent", "audit", "show", "--trace", trace, "--json"))
+
+    demo.title("Every decision is in the audit trail, and the trail verifies")
+    demo.show(example, "agent", "audit", "verify", lines=["verify"])
+
+
+def show_rejection(demo: Demo) -> None:
+    """How a draft is rejected, and revised after an answer."""
+    example = "helpdesk"
+    start = ("agent", "task", "start", REJECTED_REQUEST, "--environment", "dev")
     demo.show(example, *REQUESTER, *start, expected=1)
     [listed] = demo.read(example, *REQUESTER, "agent", "task", "list", "--json")
-    task, trace = listed["task_id"], listed["trace_id"]
-
-    say("The answer leaves that step out; the revised draft passes, and in production it waits for a second person")
     demo.show(example, *REQUESTER, "agent", "inbox", "answer", listed["waits_for"]["id"], "leave-out")
-    demo.show(example, *REQUESTER, "agent", "task", "resume", task, expected=1)
-    [approval] = demo.read(example, *APPROVER, "agent", "inbox", "list", "--json")
-    demo.show(example, *REQUESTER, "agent", "inbox", "approve", approval["id"], expected=1)
-    demo.show(example, *APPROVER, "agent", "inbox", "approve", approval["id"])
-
-    say("The plan is installed and executed, once")
-    demo.show(example, *REQUESTER, "agent", "task", "resume", task)
-
-    say("One trace has every decision: the stage, what was chosen and why, and never the words of the request")
-    records = demo.read(example, "agent", "audit", "show", "--trace", trace, "--json")
-    for record in records:
-        if line := decision_line(record["kind"], record["body"]):
-            print(line, flush=True)
-    demo.show(example, "agent", "audit", "verify")
+    demo.show(example, *REQUESTER, "agent", "task", "resume", listed["task_id"])
 
 
 def decision_line(kind: str, body: dict[str, Any]) -> str:
@@ -222,33 +271,33 @@ def decision_line(kind: str, body: dict[str, Any]) -> str:
     return ""
 
 
-def show_resolution(demo: Demo, *, has_json: bool) -> None:
-    """How a lock comes to be, and why it is what it is."""
+def show_resolution(demo: Demo) -> None:
+    """How a choice among several servers is explained."""
     example = "hello-agent"
-    say("What an agent needs becomes a lock, and every choice is explained")
+    demo.title("What an agent needs becomes a lock, and every choice is explained", is_detail=True)
     demo.show(example, "agent", "resolve", "--explain")
     demo.show(example, "agent", "why", "reporting")
-    if has_json:
-        demo.show(example, "cat", "agents.lock")
-        demo.show(example, "cat", "agents.resolution.json")
-    else:
-        print("\n`make demo JSON=1` also prints the lock and the explanation", flush=True)
+    demo.show(example, "cat", "agents.lock")
+    demo.show(example, "cat", "agents.resolution.json")
 
 
 def main() -> None:
     """Run the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="also print the lock and the explanation")
+    parser.add_argument("--details", action="store_true", help="print every command, and all that it prints")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "demo", help="where to copy the examples")
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
-    # Whoever tried an example in its place left its state there.
+    # A copy starts without the state of an example that was tried in its place.
     shutil.copytree(ROOT / "examples", options.folder, ignore=shutil.ignore_patterns(".agent", "__pycache__"))
-    demo = Demo(options.folder)
-    show_governed_calls(demo)
+    demo = Demo(options.folder, has_details=options.details)
+    show_governed_agent(demo)
     show_durable_run(demo)
     show_task(demo)
-    show_resolution(demo, has_json=options.json)
+    if options.details:
+        show_resolution(demo)
+    else:
+        print("`make demo DETAILS=1` prints every command and its whole output", flush=True)
 
 
 if __name__ == "__main__":

@@ -557,7 +557,7 @@ write there. Where it is killed nothing is in the database, and the same command
 Exits 0; 1 if another process uses the state or the database, the database holds a state, a key is not known or the
 trail does not verify; 2 if there is no state file, or the database does not answer.""",
     "config show": """\
-Prints every [setting](configuration.md), the defaults included, and where each came from: `default`, `agent.toml` with
+Prints every [setting](settings.md), the defaults included, and where each came from: `default`, `agent.toml` with
 line and column, a variable, or `--config`. A password in an address is not shown.
 
 Exits 0; 1 if a setting is refused.""",

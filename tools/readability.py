@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "agent_resolver"
-GENERATED = {"cli.md", "reason-codes.md", "configuration.md", "file-formats.md"}
-"""The pages that are reference: they are looked up, not read."""
+GENERATED = {"cli.md", "reason-codes.md", "schemas.md", "settings.md"}
+"""The pages that a `generate_*.py` beside this file writes: they are looked up, not read."""
 MAX_TEST_NAME = 80
 
 OPENING = re.compile(r"(What|Whether|How|Which|Who|Whose|Where|When|Why)\b")

@@ -71,9 +71,14 @@ async def _once(action: str, order: Order, context: CallContext) -> None:
 
 def _add(action: str, order: Order, context: CallContext, *, is_keyed: bool) -> None:
     statement = "INSERT INTO effect (action, number, call, key) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+    find_table = "SELECT to_regclass('effect') IS NULL"
     row = (action, order.number, context.key, context.key if is_keyed else None)
     try:
         with psycopg.connect(context.secrets[ADDRESS].reveal(), connect_timeout=_WAIT_SECONDS) as warehouse:
+            # A trial begins with an empty warehouse. Processes that begin together make its table one after the other.
+            if warehouse.execute(find_table).fetchone() == (True,):
+                warehouse.execute("SELECT pg_advisory_xact_lock(1)")
+                warehouse.execute(SCHEMA)
             warehouse.execute(statement, row)
     except psycopg.Error as error:
         message = "The warehouse does not answer"

@@ -131,6 +131,40 @@ def test_a_compiled_index_alone_is_enough(project: Path, run: Run) -> None:
     assert json.loads(ran.stdout)["warnings"] == []
 
 
+@pytest.mark.parametrize("has_overlay", [True, False], ids=["changed", "new"])
+def test_an_overlay_that_is_shipped_without_the_json_is_compared_too(
+    project: Path, run: Run, *, has_overlay: bool
+) -> None:
+    if has_overlay:
+        change_overlay(project)
+    run("index", "build")
+    (project / "mcp.index.json").unlink()
+    assert run("discover", "--index", "mcp.index.db").stderr == ""
+    (project / "mcp.overlay.yaml").write_text('servers: {"*": {trust: {signed: true}}}\n')
+
+    assert (
+        "`mcp.overlay.yaml` is not what `mcp.index.db` was built from"
+        in run("discover", "--index", "mcp.index.db").stderr
+    )
+
+
+def test_each_of_several_indexes_keeps_its_own_overlay(project: Path, run: Run) -> None:
+    for name, level in (("one", "public"), ("two", "pii.high")):
+        (project / name).mkdir()
+        server = {key: value for key, value in OTHER.items() if key not in {"data", "trust"}}
+        (project / name / "servers.json").write_text(json.dumps([{**server, "id": name}]))
+        (project / name / "mcp.overlay.yaml").write_text(f'servers: {{"*": {{data: {{maxSensitivity: {level}}}}}}}\n')
+    (project / "mcp.overlay.yaml").unlink(missing_ok=True)
+    assert run("index", "build", "one/servers.json", "two/servers.json", "-o", "all.db").code == 0
+
+    assert run("validate", "--index", "all.db").code == 0
+    for name, level in (("one", "public"), ("two", "pii.high")):
+        shown = run("index", "show", name, "--index", "all.db").stdout
+        assert level in shown
+        assert f"{name}/mcp.overlay.yaml:" in shown
+        assert f"{name}/servers.json:1:" in shown
+
+
 def test_a_damaged_index_is_an_error_with_the_way_out(project: Path, run: Run) -> None:
     run("index", "build")
     content = (project / "mcp.index.db").read_bytes()
@@ -149,6 +183,61 @@ def test_what_changes_an_index_asks_for_its_source(project: Path, run: Run) -> N
 
     assert ran.code == 1
     assert "name that with `--index`" in ran.stderr
+
+
+CLIENT = {"mcpServers": {"zeta": {"url": "https://zeta.example/mcp"}}}
+
+
+@pytest.mark.parametrize(
+    ("command", "way_out"),
+    [
+        (("index", "import", ".mcp.json"), "name that with `--output`"),
+        (("adopt", ".mcp.json"), "give the JSON index this name"),
+        (("init", "--yes"), "give the JSON index this name"),
+        (("index", "build", "-o", "other.db"), "name the JSON indexes that it was built from"),
+    ],
+)
+def test_what_works_on_the_json_says_so_of_a_compiled_file_of_its_name(
+    project: Path, run: Run, command: tuple[str, ...], way_out: str
+) -> None:
+    """The form is told by the content, and never by the name."""
+    run("index", "build")
+    (project / "mcp.index.db").rename(project / "mcp.index.json")
+    (project / ".mcp.json").write_text(json.dumps(CLIENT))
+    (project / "agents.md").unlink()
+    before = (project / "mcp.index.json").read_bytes()
+
+    ran = run(*command)
+
+    assert ran.code == 1, ran
+    assert "compiled" in ran.stderr, ran
+    assert way_out in ran.stderr, ran
+    assert (project / "mcp.index.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"SQLite format 3\0" + bytes(40_000)])
+def test_a_file_that_holds_nothing_is_an_error(project: Path, run: Run, content: bytes) -> None:
+    (project / "mcp.index.db").write_bytes(content)
+    ran = run("resolve", "--index", "mcp.index.db")
+
+    assert ran.code == 1
+    assert "mcp.index.db" in ran.stderr
+    assert not (project / "agents.lock").exists()
+
+
+def test_an_index_on_a_read_only_medium_is_read(project: Path, run: Run) -> None:
+    """No file is made beside it, and none is needed."""
+    medium = project / "medium"
+    medium.mkdir()
+    run("index", "build", "-o", "medium/mcp.index.db")
+    (medium / "mcp.index.db").chmod(0o400)
+    medium.chmod(0o500)
+    ran = run("resolve", "--index", "medium/mcp.index.db")
+    found = [each.name for each in medium.iterdir()]
+    medium.chmod(0o700)
+
+    assert ran.code == 0, ran
+    assert found == ["mcp.index.db"]
 
 
 def test_validate_reads_all_of_a_compiled_index(project: Path, run: Run) -> None:

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from agent_resolver.cli.app import build_parser
 from agent_resolver.project import open_index as opening
 from agent_resolver.project.index_cache_writer import write_cache
 from tests.conftest import Run
@@ -129,6 +132,94 @@ def test_any_project_has_one_answer_in_every_form(
         return
     if run("index", "build", "-o", "mcp.index.db").code == 0:
         compare_forms(run, folder, (text, raw), monkeypatch)
+
+
+OTHER_COMMANDS = (
+    ("validate",),
+    ("validate", "--json", "--strict"),
+    ("discover",),
+    ("verify",),
+    ("verify", "--workspace", "--json"),
+    ("resolve", "--workspace", "--check", "--json"),
+    ("tree",),
+    ("why", "absent", "--json"),
+    ("index", "list"),
+    ("index", "show", "acme-reporting", "--json"),
+    ("index", "search", "reporting", "--json"),
+    ("index", "coverage"),
+    ("export", "--format", "cyclonedx"),
+    ("export", "--format", "spdx"),
+    ("catalog", "list", "--json"),
+    ("catalog", "check"),
+    ("plan", "--json"),
+    ("tools", "list", "--json"),
+    ("doctor", "--json"),
+)
+"""Those that read an index and are not among the commands of the scenarios."""
+
+
+@pytest.mark.parametrize("command", OTHER_COMMANDS, ids=" ".join)
+def test_every_other_command_has_one_answer_in_every_form(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project.parent / "cache"))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.setattr(opening, "LARGE", 0)
+    monkeypatch.setenv("AGENT_INDEX_CACHE", "false")
+    run("index", "build")
+    assert run("resolve").code == 0
+    run(*command)  # What is made by the first use, such as state, is there for each form.
+
+    def answer(index: str) -> tuple[int, str, str]:
+        ran = run(*command, "--index", index)
+        # Each use of the state leaves records, whatever the index is.
+        stdout = re.sub(r"\d+ audit records", "audit records", ran.stdout)
+        return ran.code, _plain(stdout), _plain(ran.stderr)
+
+    as_json, as_compiled = answer("mcp.index.json"), answer("mcp.index.db")
+    assert write_cache("mcp.index.json", os.environ)
+    monkeypatch.setenv("AGENT_INDEX_CACHE", "true")
+
+    assert "unrecognized arguments" not in as_json[2]
+    assert as_compiled == as_json
+    assert answer("mcp.index.json") == as_json
+
+
+def test_no_command_that_takes_an_index_is_left_out() -> None:
+    """A new command that reads an index has to be compared too, or be one that works on the JSON."""
+    compared = {command[:2] if command[0] in GROUPS else command[:1] for command in (*COMMANDS, *OTHER_COMMANDS)}
+
+    assert set(taking_an_index()) - compared == WORKS_ON_JSON | SAME_SESSION | SERVED
+
+
+GROUPS = {"index", "catalog", "tools", "runs", "task", "eval", "blueprint", "worker"}
+WORKS_ON_JSON = {("index", "probe"), ("index", "sync"), ("tools", "accept")}
+SAME_SESSION = {
+    *(("blueprint", name) for name in ("check", "run", "show")),
+    *(("catalog", name) for name in ("lint", "search", "show", "stats")),
+    *(("runs", name) for name in ("replay", "resume")),
+    *(("task", name) for name in ("resume", "run", "start")),
+    *(("tools", name) for name in ("call", "show")),
+    ("run",),
+    ("worker",),
+}
+"""They open the index as `tools list`, `plan` and `catalog list` do, and nothing else looks at it."""
+SERVED = {("serve",)}
+"""See `tests/server/test_stdio.py`."""
+
+
+def taking_an_index() -> Iterator[tuple[str, ...]]:
+    """The commands that have the option `--index`."""
+
+    def walk(parser: ArgumentParser, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for action in parser._actions:
+            if "--index" in action.option_strings:
+                yield words
+            if isinstance(action, _SubParsersAction):
+                for name, child in action.choices.items():
+                    yield from walk(child, (*words, name))
+
+    return walk(build_parser(), ())
 
 
 OVERLAID = b"""\

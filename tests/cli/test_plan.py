@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import agent_process, contents, edit
 from tests.conftest import Ran, Run
+from tests.project.conftest import server
 
 Snapshot = Callable[[object], None]
 
@@ -77,18 +78,6 @@ FILES = {
     "agents/lost.md": "---\nname: lost\nmodel: unheard-of\n---\n",
     "agent.toml": CONFIG,
 }
-
-
-def server(server_id: str, **facts: Any) -> dict[str, Any]:
-    return {
-        "id": server_id,
-        "version": "1.0.0",
-        "endpoint": f"https://{server_id}.example/mcp",
-        "categories": [server_id],
-        "data": {"residency": ["eu-only"], "maxSensitivity": "confidential"},
-        "trust": {"signed": True, "publisher": "tests"},
-        **facts,
-    }
 
 
 SERVERS = [

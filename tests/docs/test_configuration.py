@@ -1,117 +1,92 @@
-"""The page of settings has every key of `agent.toml`, and says of each what the program says."""
+"""The page of settings, which is generated, has every key of `agent.toml`, and says what the program does with it."""
 
 import re
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import NODEFAULT, Struct, UnsetType, inspect
+import pytest
+from msgspec import Struct
 
-from agent_resolver.project import Config, Layers, load_config
-from agent_resolver.schema import DECLARED_ORDER
+from agent_resolver.project import Config, InvalidConfig, Layers, load_config
 from tests.docs.page import ROOT, prose
 
-PAGE = ROOT / "docs" / "configuration.md"
+PAGE = ROOT / "docs" / "settings.md"
 SOURCES = ROOT / "src" / "agent_resolver"
-UNREAD = "*nothing reads it yet*"
+UNREAD = "Nothing reads this table yet."
 
 
-def rows() -> Iterator[tuple[str, str, str, str]]:
-    """Each key of the page with its type, its default and its variable."""
+class Row(Struct, frozen=True):
+    """One key of the page."""
+
+    key: str
+    type: str
+    default: str
+    variable: str
+    meaning: str
+
+
+def rows() -> Iterator[Row]:
     for _, line in prose(PAGE):
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| `") and "." in cells[0]:
-            variable = cells[3].strip("`") if cells[3].startswith("`AGENT_") else ""
-            yield cells[0].strip("`"), cells[1], cells[2], variable
+        if line.startswith("| `"):
+            key, kind, default, *variable, meaning = (cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|")))
+            yield Row(key.strip("`"), kind, default, "".join(variable).strip("`"), meaning)
 
 
-def settings() -> Iterator[tuple[str, str, str, str]]:
-    """The same of the program."""
-    for table in msgspec.structs.fields(Config):
-        if isinstance(table.default, Struct):
-            for key, kind, default in keys(inspect.type_info(type(table.default))):
-                yield f"{table.name}.{key}", kind, default, f"AGENT_{table.name}_{key}".upper()
-        else:
-            members = inspect.type_info(table.type)
-            assert isinstance(members, inspect.DictType)
-            name = "id" if table.name == "servers" else "name"
-            for key, kind, default in keys(members.value_type):
-                yield f"{table.name}.<{name}>.{key}", kind, default, ""
+def test_every_key_with_a_default_has_its_row() -> None:
+    shown = {row.key: row.default for row in rows() if "<" not in row.key}
+
+    assert shown == {
+        setting.key: "none" if setting.value is None else f"`{msgspec.json.encode(setting.value).decode()}`"
+        for setting in load_config(Layers()).settings
+    }
 
 
-def keys(struct: inspect.Type) -> Iterator[tuple[str, str, str]]:
-    """Each key of a table and of the tables in it, with its type and default."""
-    assert isinstance(struct, inspect.StructType)
-    for field in struct.fields:
-        kind = without_unset(field.type)
-        if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
-            of_item = keys(kind.item_type)
-            yield from ((f"{field.encode_name}[].{key}", inner, default) for key, inner, default in of_item)
-        elif isinstance(kind, inspect.StructType):
-            yield from ((f"{field.encode_name}.{key}", inner, default) for key, inner, default in keys(kind))
-        else:
-            yield field.encode_name, words(kind), default_of(field)
+def test_every_key_of_a_table_with_names_has_its_row() -> None:
+    schema = msgspec.json.schema(Config)["$defs"]
+    shown = {row.key.rpartition(".")[2] for row in rows()}
+    tables = {"data", "members", "modalities", "oauth", "prices", "switch"}
+
+    assert {key for name in schema for key in schema[name]["properties"]} - shown == {
+        *(name for name in Config.__struct_fields__ if name not in shown),
+        *tables,
+    }
 
 
-def without_unset(kind: inspect.Type) -> inspect.Type:
-    if isinstance(kind, inspect.UnionType):
-        return next(member for member in kind.types if member != inspect.type_info(UnsetType))
-    return kind
-
-
-def words(kind: inspect.Type) -> str:
-    match kind:
-        case inspect.Metadata():
-            return words(kind.type)
-        case inspect.LiteralType():
-            *first, last = spelled(kind)
-            return f"{', '.join(first)} or {last}"
-        case inspect.VarTupleType(item_type=inspect.LiteralType() as item):
-            return "list of " + ", ".join(spelled(item))
-        case inspect.VarTupleType():
-            return "list of strings"
-    names = {inspect.StrType: "string", inspect.IntType: "integer", inspect.FloatType: "number"}
-    return {**names, inspect.BoolType: "boolean"}[type(kind)]
-
-
-def spelled(kind: inspect.LiteralType) -> list[str]:
-    values = {str(value) for value in kind.values}
-    return [f"`{value}`" for value in DECLARED_ORDER.get(frozenset(values), sorted(values))]
-
-
-def default_of(field: inspect.Field) -> str:
-    if field.required:
-        return "required"
-    # What is unset has no default that can be looked at.
-    return "none" if field.default is NODEFAULT else f"`{msgspec.json.encode(field.default).decode()}`"
-
-
-def test_no_key_is_missing_and_each_has_its_type_its_default_and_its_variable() -> None:
-    assert sorted(rows()) == sorted(settings())
+def test_every_key_has_a_meaning() -> None:
+    assert [row.key for row in rows() if not row.meaning.endswith(".")] == []
 
 
 def test_every_variable_is_read() -> None:
-    for key, kind, _, variable in rows():
-        if variable:
+    for row in rows():
+        if row.variable:
             samples = {"integer": "7", "boolean": "false"}
-            text = samples.get(kind) or (re.split("`", kind)[1] if "`" in kind else "some,text")
-            loaded = load_config(Layers(environment={variable: text}))
-            assert [item.origin for item in loaded.settings if item.key == key] == [variable]
+            text = samples.get(row.type.partition(",")[0])
+            text = text or (re.split("`", row.type)[1] if "`" in row.type else "some,text")
+            loaded = load_config(Layers(environment={row.variable: text}))
+            assert [item.origin for item in loaded.settings if item.key == row.key] == [row.variable]
 
 
-def test_a_setting_counts_as_used_once_the_program_reads_it() -> None:
-    """Whoever begins to read a table that the page calls unread has to move it."""
+def test_every_bound_is_kept() -> None:
+    bounded = [(row.variable, re.findall(r"[\d,]+\d|\d", row.type)) for row in rows() if "integer," in row.type]
+
+    assert len([variable for variable, _ in bounded if variable]) == 3
+    for variable, bounds in bounded:
+        if variable:
+            least, *most = (int(bound.replace(",", "")) for bound in bounds)
+            for value in (least - 1, *(each + 1 for each in most)):
+                with pytest.raises(InvalidConfig):
+                    load_config(Layers(environment={variable: str(value)}))
+            for value in (least, *most):
+                load_config(Layers(environment={variable: str(value)}))
+
+
+def test_a_table_is_called_unread_until_the_program_reads_it() -> None:
     sources = [path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py") if path.name != "config.py"]
     read = {match for text in sources for match in re.findall(r"\bconfig\.(\w+)", text)} & set(Config.__struct_fields__)
-    in_use, _, unread = PAGE.read_text(encoding="utf-8").partition("## Settings that nothing reads yet")
-    told = {key.partition(".")[0] for key in re.findall(r"^\| `(\w+\.[^`]+)`", in_use, re.MULTILINE)}
+    parts = re.split(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
 
-    assert read == told
-    assert {f"### {name.title()}" for name in Config.__struct_fields__ if name not in read} <= set(unread.splitlines())
-
-
-def test_a_key_counts_as_used_once_the_program_reads_it() -> None:
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py") if path.name != "config.py")
-    unread = {line.split("`")[1] for _, line in prose(PAGE) if UNREAD in line}
-
-    assert {key for key in unread if re.search(rf"\bconfig\.{re.escape(key)}\b", sources)} == set()
-    assert unread == set()
+    assert sections.keys() == {name.title() for name in Config.__struct_fields__}
+    assert {name for name in Config.__struct_fields__ if UNREAD in sections[name.title()]} == {
+        name for name in Config.__struct_fields__ if name not in read
+    }

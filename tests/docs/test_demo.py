@@ -1,4 +1,4 @@
-"""`make demo`: the story within the first screen, and JSON only on request."""
+"""`make demo`: the whole story within two screens, and every command on request."""
 
 import subprocess
 import sys
@@ -27,19 +27,36 @@ def run_demo(folder: Path, *options: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the demo prints."""
-    return run_demo(tmp_path_factory.mktemp("demo"))
+    """Everything that the demo prints on request."""
+    return run_demo(tmp_path_factory.mktemp("demo"), "--details")
 
 
-def test_the_refusal_is_on_the_first_screen_and_the_files_are_not_printed(lines: list[str]) -> None:
-    refusal = next(number for number, line in enumerate(lines) if line.startswith("✗ FORBIDDEN_ACTION"))
-    end = next(number for number, line in enumerate(lines) if line == "(exit 1, as it should be)")
-    assert refusal < end
-    assert sum(map(rows_of, lines[: end + 1])) <= ROWS
+def test_the_whole_story_fits_two_screens(tmp_path: Path) -> None:
+    lines = run_demo(tmp_path)
+    story = (
+        "✓ Wrote ./agents.lock",
+        "✗ FORBIDDEN_ACTION: ",
+        "  · notes.delete_note ",
+        "$ kill -9 %1",
+        "whose process is gone, goes on",
+        " of tickets.handle@1.0.0: done",
+        "  APPROVAL ",
+        "error: OWN_CALL: ",
+        " approved by approver",
+        " done: The plan was executed",
+        " records verify, ",
+        "`make demo DETAILS=1`",
+    )
+    rest = iter(lines)
+
+    assert [part for part in story if not any(part in line for line in rest)] == []
+    assert sum(map(rows_of, lines)) <= 2 * ROWS
+
+
+def test_details_have_the_edited_lock_and_the_misled_run(lines: list[str]) -> None:
     assert '  "text": "The lock governs the run."' in lines
+    assert "error: `./agents.lock` does not hold" in lines
     assert any(line.startswith("  · notes.delete_note") and "FORBIDDEN_ACTION" in line for line in lines)
-    assert not any("agents.resolution.json" in line and line.startswith("$") for line in lines)
-    assert lines[-1] == "`make demo JSON=1` also prints the lock and the explanation"
 
 
 def test_a_killed_worker_leaves_a_run_that_another_one_finishes(lines: list[str]) -> None:
@@ -59,6 +76,7 @@ def test_a_request_is_rejected_revised_approved_executed_and_audited(lines: list
     steps = (
         " waiting at ops_audit: CLARIFICATION",
         " answered by requester",
+        " done: The plan was executed",
         " waiting at ops_audit: APPROVAL",
         "error: OWN_CALL: ",
         " approved by approver",
@@ -74,9 +92,8 @@ def test_a_request_is_rejected_revised_approved_executed_and_audited(lines: list
     assert not (ROOT / "examples" / "helpdesk" / ".agent").exists()
 
 
-def test_the_files_come_last_where_they_are_asked_for(tmp_path: Path) -> None:
-    lines = run_demo(tmp_path, "--json")
-
+def test_the_files_come_last_where_they_are_asked_for(lines: list[str]) -> None:
     commands = [line for line in lines if line.startswith("$ ")]
+
     assert commands[-2:] == ["$ cat agents.lock", "$ cat agents.resolution.json"]
     assert lines[-1] == "}"

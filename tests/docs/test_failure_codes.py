@@ -11,9 +11,10 @@ from msgspec import structs
 
 from agent_resolver import Lockfile, parse_agent_file, parse_index, resolve, servers_of
 from agent_resolver.core import AdmissionCode, Difference, DifferenceKind, examine, verify
+from agent_resolver.engine.set_aside import CANNOT_ACT, CRASHED, DAMAGED
 from agent_resolver.schema import FailureCode, to_json
 from tests.docs.page import ROOT, links
-from tests.docs.test_reason_codes import Entry, entries
+from tests.docs.test_reason_codes import PAGE, Entry, entries
 
 PROJECT = ROOT / "examples" / "governed-agent"
 PACKAGE = ROOT / "src" / "agent_resolver"
@@ -165,3 +166,9 @@ def test_every_difference_says_what_the_page_says(kind: DifferenceKind) -> None:
 
     assert [message for message in found if not any(shape.covers(message) for shape in shown)] == []
     assert [shape for shape in shown if not any(map(shape.covers, found))] == []
+
+
+def test_every_code_of_a_run_that_is_set_aside_has_its_row() -> None:
+    _, _, section = PAGE.read_text(encoding="utf-8").partition("## Why a run is set aside")
+
+    assert re.findall(r"^\| `([A-Z_]+)` \| .+ \| .+ \|$", section, re.MULTILINE) == [CRASHED, CANNOT_ACT, DAMAGED]

@@ -92,12 +92,12 @@ def test_every_word_of_a_declaration_has_its_row_and_its_default() -> None:
         ("calls", secret._SHORTEST),
         ("calls", secret._SHORTEST_LINE),
         ("secrets", project_secret._MAX_BYTES),
-        ("file-formats", tool_schema.MAX_BYTES),
-        ("file-formats", MAX_LINE),
-        ("file-formats", loaded_source.MAX_SOURCE_BYTES),
-        ("file-formats", pipeline._MAX_KEY),
-        ("file-formats", MAX_WORDS),
-        ("file-formats", project_secret._MAX_BYTES),
+        ("schemas", tool_schema.MAX_BYTES),
+        ("schemas", MAX_LINE),
+        ("schemas", loaded_source.MAX_SOURCE_BYTES),
+        ("schemas", pipeline._MAX_KEY),
+        ("schemas", MAX_WORDS),
+        ("schemas", project_secret._MAX_BYTES),
     ],
 )
 def test_every_limit_is_told(page: str, limit: int) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_resolver.engine import MAX_ATTEMPTS, EngineBroken, MemoryDriver, StepBody
+from agent_resolver.engine import MAX_ATTEMPTS, EngineBroken, EngineRefused, MemoryDriver, StepBody
+from agent_resolver.engine.carrier import LeftToWorkers
 from agent_resolver.schema import RUNS, Caller, ResolverError
 from agent_resolver.storage import RunFilter, list_runs
 from tests.engine.stage import Stage, blueprint, run
@@ -366,3 +367,38 @@ def test_many_runs_are_kept_as_rows_alone(tmp_path: Path) -> None:
 
     run(story())
     stage.close()
+
+
+class _BrokenCarrier(LeftToWorkers):
+    """A carrier that can carry no run now."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    async def carry(self, run: str) -> None:
+        self.attempts += 1
+        raise EngineRefused(f"{run} is not taken")
+
+    async def settle(self) -> None:
+        """Nothing runs here."""
+
+
+def test_a_run_that_cannot_be_carried_is_not_tried_again_and_again(tmp_path: Path) -> None:
+    """It stays due. The operator hears of it, and the worker goes on with others."""
+
+    async def story() -> tuple[int, list[str]]:
+        carrier = _BrokenCarrier()
+        stage = Stage(tmp_path, driver=carrier)
+        heard: list[str] = []
+        stage.engine.worker.report = lambda run, problem: heard.append(f"{run}: {problem}")
+        await stage.start(blueprint(PAY))
+        working = asyncio.create_task(stage.engine.worker.run())
+        while not heard:  # noqa: ASYNC110 - it is about the worker
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        stage.engine.worker.stop()
+        await working
+        stage.close()
+        return carrier.attempts, heard
+
+    assert asyncio.run(story()) == (1, ["run-1: run-1 is not taken"])

@@ -26,6 +26,8 @@ class CutLine:
 
     def __exit__(self, *_: object) -> None:
         self._listening.close()
+        # A socket that is only closed stays open for as long as a thread waits for it, and with it the session.
+        _end(*self._open)
         for each in self._open:
             each.close()
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from agent_resolver.project.state_place import has_password
 from agent_resolver.storage import PostgresAddress, PostgresStore, UnreadableFile
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -29,6 +30,62 @@ def test_what_is_not_an_address_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(UnreadableFile, match="is not an address of Postgres") as caught:
         PostgresAddress(url)
     assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:se/cret@localhost/state",
+        "postgresql://ada:5432/cret@localhost/state",
+        "postgresql://ada:se@cret@localhost/state",
+        "postgresql://ada:12@34/cret@localhost/state",
+        "postgresql://ada:se?cret@localhost/state",
+        "postgresql://ada:cret@localhost:port/state",
+        "postgresql:///state?host=ada:cret@localhost",
+        "postgresql://cret\n/state",
+        "postgresql://cret\x00/state",
+        "postgresql://[cret/state",
+    ],
+)
+def test_a_password_that_is_not_encoded_is_never_taken_for_a_host_or_a_database(url: str) -> None:
+    with pytest.raises(UnreadableFile, match="is not an address of Postgres") as caught:
+        PostgresAddress(url, environment={})
+
+    assert "cret" not in str(caught.value)
+    assert "%2F" in caught.value.hint
+    # The file with the address is checked before the address is parsed.
+    assert isinstance(has_password(url), bool)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:se%2Fcr%40et@localhost/state",
+        "postgresql://localhost",
+        "postgresql://localhost?application_name=x",
+        "postgresql://a,b:5433/state?port=&sslmode=disable",
+        "postgres://[::1]:7/state",
+        "postgresql:///state?host=/run/postgresql",
+        "postgresql:///state?host=%40abstract",
+        "postgresql://ada@localhost/state?password=a@b",
+    ],
+)
+def test_every_form_of_an_address_that_is_clear_is_read(url: str) -> None:
+    assert PostgresAddress(url, environment={}).name.startswith("postgresql://")
+
+
+def test_a_service_does_not_lead_to_another_machine_without_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = tmp_path / "services"
+    services.write_text(f"[far]\nhost={HOST}\nhostaddr=127.0.0.1\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+
+    with pytest.raises(UnreadableFile, match="names a service"):
+        PostgresAddress("postgresql:///state?service=far", environment={})
+    monkeypatch.setenv("PGSERVICE", "far")
+    address = PostgresAddress("postgresql:///state", environment={})
+    assert (address.is_remote, address.parameters["sslmode"]) == (True, "verify-full")
 
 
 @pytest.mark.parametrize("mode", ["prefer", "allow"])

@@ -180,7 +180,10 @@ def test_a_killed_move_leaves_nothing_behind_and_can_be_done_again(tmp_path: Pat
 
     def is_free() -> bool:
         with psycopg.connect(url) as connection:
-            held = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone()
+            held = connection.execute(
+                "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+                " WHERE locktype = 'advisory' AND datname = current_database()"
+            ).fetchone()
             return held == (0,)
 
     assert eventually(is_free)

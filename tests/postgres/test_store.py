@@ -77,7 +77,7 @@ def test_a_server_that_is_killed_under_load_loses_and_doubles_nothing() -> None:
 
 
 def test_a_server_that_does_not_come_back_fails_what_waits_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_resolver.storage.postgres.database._RETURN_SECONDS", 0.2)
+    monkeypatch.setattr("agent_resolver.storage.postgres.database.RETURN_SECONDS", 0.2)
     with postgres_server() as server, opened(server.new_database()) as store:
         write(store, append(0))
         server.kill()
@@ -113,7 +113,7 @@ def test_a_commit_whose_outcome_is_lost_is_done_once(server: PostgresServer, los
 def test_a_commit_of_which_nothing_can_be_found_out_fails_and_says_so(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_resolver.storage.postgres.database._RETURN_SECONDS", 0.2)
+    monkeypatch.setattr("agent_resolver.storage.postgres.database.RETURN_SECONDS", 0.2)
     url = server.new_database()
     with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port))) as store:
         write(store, append(0))

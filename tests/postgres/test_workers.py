@@ -21,8 +21,8 @@ RUN_TABLES = ("audit", "pending", "ledger", "run", "journal", "artifact", "check
 class Machines:
     """Copies of one project in folders of their own, which share nothing but the state and its key."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, url: str, engine: str) -> None:
+        self._folder, self._engine = folder, engine
         (folder / "shared").mkdir()
         self._url = url
         self.here = self._made("here")
@@ -33,7 +33,7 @@ class Machines:
             "AGENT_STATE_URL": self._url,
             "AGENT_STATE_KEY_ENV": "STATE_KEY",
             "STATE_KEY": self._key,
-            "AGENT_ENGINE_KIND": "memory",
+            "AGENT_ENGINE_KIND": self._engine,
         }
         return WorkerProject(self._folder / name, self._folder / "shared", **variables)
 
@@ -62,9 +62,9 @@ class Machines:
             worker.communicate(timeout=60)
 
 
-@pytest.fixture
-def machines(tmp_path: Path, url: str) -> Iterator[Machines]:
-    made = Machines(tmp_path, url)
+@pytest.fixture(params=["memory", "dbos"])
+def machines(tmp_path: Path, url: str, request: pytest.FixtureRequest) -> Iterator[Machines]:
+    made = Machines(tmp_path, url, request.param)
     yield made
     made.end()
 

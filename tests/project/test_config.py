@@ -30,7 +30,6 @@ from agent_resolver.project import (
     State,
     Tools,
     load_config,
-    masked,
 )
 from tests.schema.sample import shown
 from tests.strategies import law
@@ -548,49 +547,6 @@ def test_a_table_that_only_flags_make_must_be_whole_in_the_end() -> None:
     assert load("", "models.a={provider='p', upstream_model='m'}").config.models == {"a": model}
     assert load("", "models.a.provider=p", "models.a.upstream_model=m").config.models == {"a": model}
     assert refused("", "models.a.upstream_model=m") == ("--config", ["1:1 models.a.provider: Required"])
-
-
-# Passwords ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("postgresql://ada:secret@db/state", "postgresql://ada:***@db/state"),
-        ("postgresql://ada:secret@db:5432/state?sslmode=require", "postgresql://ada:***@db:5432/state?sslmode=require"),
-        ("postgresql://:secret@db/state", "postgresql://:***@db/state"),
-        ("postgresql://ada:@db/state", "postgresql://ada:***@db/state"),
-        ("postgresql://ada:se/cr:et@db/state", "postgresql://ada:***@db/state"),
-        ("postgresql://ada:se@cret@db/state", "postgresql://ada:***@db/state"),
-        ("postgresql://db/state?user=ada&password=secret", "postgresql://db/state?user=ada&password=***"),
-        ("postgresql://db/state?Password=secret&user=ada", "postgresql://db/state?Password=***&user=ada"),
-        ("postgresql://ada@db/state", "postgresql://ada@db/state"),
-        ("postgresql://db:5432/state", "postgresql://db:5432/state"),
-        ("sqlite:///a:b@c.db", "sqlite:///a:b@c.db"),
-    ],
-)
-def test_a_password_is_shown_by_no_layer(url: str, expected: str) -> None:
-    for loaded in (
-        load(f"[state]\nurl = '{url}'"),
-        load(AGENT_STATE_URL=url),
-        load("", f"state.url={url}"),
-        load("", f"state.url='{url}'"),
-    ):
-        assert loaded.config.state.url == url
-        assert [setting.value for setting in loaded.settings if setting.key == "state.url"] == [expected]
-        assert "secret" not in repr([setting.value for setting in loaded.settings])
-
-
-def test_what_is_no_text_is_shown_as_it_is() -> None:
-    assert masked(["://a:b@c"]) == ["://a:b@c"]
-    assert masked(5) == 5
-
-
-def test_a_password_is_in_no_word_about_a_fault() -> None:
-    with pytest.raises(InvalidConfig) as caught:
-        load("", "state.urll=postgresql://ada:secret@db/state")
-
-    assert "secret" not in f"{caught.value} {caught.value.source} {caught.value.issues}"
 
 
 # A law ----------------------------------------------------------------------------------------------------------------

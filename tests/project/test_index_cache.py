@@ -138,6 +138,20 @@ def test_the_setting_may_be_in_the_project(place: Place) -> None:
     assert isinstance(place.open(), JsonIndex)
 
 
+def test_a_project_may_turn_it_off_for_an_index_that_is_elsewhere(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_cache(str(place.index), place.environment)
+    del place.environment["AGENT_INDEX_CACHE"]
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    assert isinstance(place.open(), CompiledIndex)
+    (project / "agent.toml").write_text("[index]\ncache = false\n")
+
+    assert isinstance(place.open(), JsonIndex)
+
+
 def test_the_cache_is_written_by_a_process_of_its_own(place: Place) -> None:
     place.open()
     write_wanted(place.environment)

@@ -136,6 +136,18 @@ def in_state_file(path: Path, **more: Any) -> Iterator[Stage]:
         store.close()
 
 
+@contextmanager
+def in_place(place: str, folder: Path) -> Iterator[Stage]:
+    """Everything in the place of this name: `memory`, `state file`, or `nothing recorded`."""
+    if place == "state file":
+        with in_state_file(folder / "state.db") as made:
+            yield made
+    elif place == "nothing recorded":
+        yield in_memory(store=None)
+    else:
+        yield in_memory()
+
+
 def seal_beside(path: Path, key: bytes | None = None) -> AesSeal:
     """What closes results in a state file, with the key that is given or else with one that is kept beside it."""
     return AesSeal(key or key_beside(str(path.with_suffix(".key"))))

@@ -1,8 +1,6 @@
 """A call that takes an approval, from the question to the one time that it passes."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +26,7 @@ from agent_resolver.schema import (
 )
 from agent_resolver.storage import Store
 from tests.registry.sample import TRACE, MemoryTool, Work, echo, raising
-from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
+from tests.registry.stage import NOW, Stage, answering, code_of, run
 
 CLOSE = "tickets.close"
 ADA = Caller(id="ada", is_verified=True, clearance="RESTRICTED", roles=frozenset({"approver"}))
@@ -36,16 +34,6 @@ BOB = structs.replace(ADA, id="bob")
 GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
 EVE = Caller(id="eve", is_verified=True, roles=frozenset({"auditor"}))
 LOCAL = local_caller("lin")
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
 
 
 def tool(classification: Classification = "RESTRICTED", work: Work = echo, **more: Any) -> MemoryTool:

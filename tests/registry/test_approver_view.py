@@ -1,7 +1,6 @@
 """What an approver sees of a call, how long it is kept, and how many questions one caller may open."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from agent_resolver.registry import CallContext, Inbox, MemorySecrets
 from agent_resolver.schema import Caller, Failed, FailureCode, Pending, PendingAction, Rules, local_caller
 from agent_resolver.storage import SqliteStore
 from tests.registry.sample import MemoryTool
-from tests.registry.stage import HandClock, Stage, answering, code_of, in_memory, in_state_file, run, seal_beside
+from tests.registry.stage import HandClock, Stage, answering, code_of, in_state_file, run, seal_beside
 
 CLOSE = "tickets.close"
 ADA = Caller(id="ada", is_verified=True, clearance="RESTRICTED", roles=frozenset({"approver"}))
@@ -24,16 +23,6 @@ EVE = Caller(id="eve", is_verified=True, clearance="RESTRICTED", roles=frozenset
 RESTRICTED = Rules(classification="RESTRICTED", secret_fields=("iban",))
 SCHEMA = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
 ARGUMENTS = {"pin": "canary-1234", "iban": "canary-DE1", "password": "canary-pw", "to": "Ada"}
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
 
 
 def closing_tool(**fields: Any) -> MemoryTool:

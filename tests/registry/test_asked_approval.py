@@ -10,7 +10,7 @@ from msgspec import structs
 from agent_resolver.registry import CallContext, ToolFailure, ToolRegistry
 from agent_resolver.schema import Caller, Done, FailureCode, Pending, Rules, local_caller
 from tests.registry.sample import MemoryTool, raising
-from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run
+from tests.registry.stage import Stage, code_of, in_place, run
 
 BASH = "bash"
 RULE = "permission rule `Bash(npm *)` asks before this call"
@@ -23,12 +23,9 @@ EVE = structs.replace(ADA, id="eve", roles=frozenset())
 
 @pytest.fixture(params=["memory", "state file", "nothing recorded"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Every place where things are kept."""
-    if request.param == "state file":
-        with in_state_file(tmp_path / "state.db") as made:
-            yield made
-        return
-    yield in_memory(store=None) if request.param == "nothing recorded" else in_memory()
+    """Every place where things are kept, and none."""
+    with in_place(request.param, tmp_path) as made:
+        yield made
 
 
 def asked(stage: Stage, by: Caller = ADA, reason: str = RULE, **more: Any) -> Pending:

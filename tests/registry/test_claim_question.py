@@ -1,28 +1,15 @@
 """A question about a claim is answered by the requester's own token, and by nothing else."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from msgspec import structs
 
 from agent_resolver.schema import Caller, PendingAction, local_caller
 from tests.registry.sample import TRACE
-from tests.registry.stage import NOW, Stage, answering, in_memory, in_state_file, run
+from tests.registry.stage import NOW, Stage, answering, run
 
 LACKING = Caller(id="ada", is_verified=True, issuer="https://one.example.com", absent_claims=("division",))
 ADA = structs.replace(LACKING, division="retail", absent_claims=())
 GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}), division="retail", cost_center="cc-1")
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
 
 
 def ask(stage: Stage, claim: str = "division", **changes: object) -> PendingAction:

@@ -1,7 +1,6 @@
 """A tool that asks a person something, from the question to the call that has the answer."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from agent_resolver.registry import CallContext, NeedsAction
 from agent_resolver.schema import Caller, Descriptor, Done, Failed, Outcome, Pending, Rules, local_caller
 from tests.capability import isolated_tools
 from tests.registry.sample import ANYTHING, MemoryTool
-from tests.registry.stage import Stage, code_of, in_memory, in_state_file
+from tests.registry.stage import Stage, code_of, in_memory
 
 MOVE = "tickets.move"
 QUEUE = "Which queue?"
@@ -21,16 +20,6 @@ GRACE = structs.replace(ADA, id="grace")
 EVE = structs.replace(ADA, id="eve", roles=frozenset())
 
 Work = Callable[[dict[str, Any], CallContext], Awaitable[Any]]
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
 
 
 class AskingTool:

@@ -12,7 +12,7 @@ from agent_resolver.core import MAX_OPEN_QUESTIONS
 from agent_resolver.registry import CallContext, NeedsAction, ToolFailure, ToolRegistry
 from agent_resolver.schema import Caller, Failed, FailureCode, Pending, Rules, local_caller
 from tests.registry.sample import TRACE, FullStore, MemorySource, MemoryTool, holding
-from tests.registry.stage import Stage, in_memory, in_state_file, run
+from tests.registry.stage import Stage, in_memory, in_place, run
 
 MOVE = "tickets.move"
 QUESTION = "The model gave no queue. Which one?"
@@ -24,12 +24,9 @@ EVE = Caller(id="eve", is_verified=True, clearance="PUBLIC")
 
 @pytest.fixture(params=["memory", "state file", "nothing recorded"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Every place where things are kept."""
-    if request.param == "state file":
-        with in_state_file(tmp_path / "state.db") as made:
-            yield made
-        return
-    yield in_memory(store=None) if request.param == "nothing recorded" else in_memory()
+    """Every place where things are kept, and none."""
+    with in_place(request.param, tmp_path) as made:
+        yield made
 
 
 def clarify(

@@ -1,28 +1,15 @@
 """What waits for a person: who sees it, who answers it, and what answers itself."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from msgspec import structs
 
 from agent_resolver.registry import AnswerRefused, Inbox, MemorySecrets, NeedsAction, ToolFailure
 from agent_resolver.schema import Caller, FailureCode, PendingAction, Rules, local_caller
 from tests.registry.sample import TRACE, FullStore, MemoryTool, raising
-from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, in_state_file, run
+from tests.registry.stage import NOW, Stage, answering, code_of, in_memory, run
 
 ADA = local_caller("ada")
 GRACE = Caller(id="grace", is_verified=True, roles=frozenset({"approver"}))
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
 
 
 def question(stage: Stage, **changes: object) -> PendingAction:

@@ -20,19 +20,8 @@ from agent_resolver.schema import (
 )
 from agent_resolver.storage import AesSeal, SqliteStore, UnreadableFile, trail_faults
 from tests.registry.sample import TRACE, MemoryTool, raising
-from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run, seal_beside
+from tests.registry.stage import Stage, code_of, in_state_file, run, seal_beside
 from tests.registry.test_ledger import ADA, BOB, CANARY, PAY, Payments, approve, failing, paid, pay
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
-
 
 # In the state file ----------------------------------------------------------------------------------------------------
 

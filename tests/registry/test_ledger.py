@@ -1,8 +1,6 @@
 """A call under a key is done once, and whoever makes it again is told what came of it."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from agent_resolver.schema import (
     local_caller,
 )
 from tests.registry.sample import TRACE, MemoryTool, Work, raising
-from tests.registry.stage import Stage, code_of, in_memory, in_state_file, run
+from tests.registry.stage import Stage, code_of, run
 
 PAY = "bank.pay"
 ADA = local_caller("ada")
@@ -35,16 +33,6 @@ MAYBE_DONE = (
     FailureCode.SERVER_UNAVAILABLE,
     FailureCode.OUTPUT_VALIDATION_FAILED,
 )
-
-
-@pytest.fixture(params=["memory", "state file"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    """Both places where things are kept."""
-    if request.param == "memory":
-        yield in_memory()
-        return
-    with in_state_file(tmp_path / "state.db") as made:
-        yield made
 
 
 class Payments(MemoryTool):

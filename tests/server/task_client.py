@@ -72,10 +72,10 @@ async def page(client: Client, cursor: str | None = None) -> dict[str, Any]:
     return answered.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-async def reach(client: Client, task: str, *statuses: str) -> dict[str, Any]:
+async def reach(client: Client, task: str, *statuses: str, seconds: float = 15.0) -> dict[str, Any]:
     """Ask for a task until it has one of these statuses."""
     found: dict[str, Any] = {}
-    with anyio.move_on_after(15):
+    with anyio.move_on_after(seconds):
         while (found := await ask(client, "tasks/get", task))["status"] not in statuses:  # noqa: ASYNC110 - it polls
             await anyio.sleep(0.02)
     assert found["status"] in statuses, found

@@ -116,7 +116,10 @@ def test_without_the_package_metrics_name_the_extra() -> None:
         ("/healthz", {"method": "POST"}, 405),
         ("/metrics", {"host": "evil.example:9464"}, 421),
         ("/metrics", {"host": ""}, 421),
+        ("/metrics", {"host": "10.1.2.3.evil.example:9464"}, 421),
         ("/metrics", {"host": "[::1]:9464"}, 200),
+        ("/healthz", {"host": "10.1.2.3:9464"}, 200),
+        ("/healthz", {"host": "[fd00::1]:9464"}, 200),
     ],
 )
 def test_no_other_path_method_or_host_is_answered(path: str, request_of: dict[str, str], status: int) -> None:

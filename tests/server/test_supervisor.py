@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from agent_resolver import __version__
 from agent_resolver.server import supervisor
-from agent_resolver.server.supervisor import Supervisor
+from agent_resolver.server.supervisor import Supervisor, child_command
 from tests.process import comes_true, end, is_running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -115,3 +117,32 @@ async def test_an_exchanged_process_that_does_not_end_is_killed(
 
         assert len(watched.alive()) == 3
         assert any("is killed" in each for each in watched.reports)
+
+
+async def test_an_exchange_whose_new_process_does_not_start_leaves_those_that_run(tmp_path: Path) -> None:
+    """As with settings that are wrong now, or a state that cannot be reached."""
+    refuse = 'if (folder / "refuse").exists(): sys.exit(2)'
+    async with supervised(tmp_path, before=refuse) as watched:
+        await watched.comes_true(lambda: len(watched.pids()) == 3)
+        before = watched.alive()
+        (tmp_path / "refuse").touch()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await watched.comes_true(lambda: any("those that run stay" in each for each in watched.reports))
+        assert watched.alive() == before
+
+        (tmp_path / "refuse").unlink()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await watched.comes_true(lambda: "all server processes were exchanged" in watched.reports)
+        await watched.comes_true(lambda: not set(before) & set(watched.alive()))
+        assert len(watched.alive()) == 3
+
+
+def test_a_server_process_imports_nothing_of_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    """`agent serve --processes 2` in a folder with an `agent_resolver` of its own must not run that."""
+    for name in ("agent_resolver/__init__.py", "argparse.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("raise SystemExit('ran')\n")
+    words = child_command(["--processes", "2", "--version"])
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.stderr) == (f"agent {__version__}\n", "")

@@ -17,7 +17,7 @@ from agent_resolver.storage.errors import UnusableIndex
 from agent_resolver.storage.index_file import layout
 from agent_resolver.storage.index_file.layout import BLOCK, checksum, integers
 from tests.core.strategies import LAW, Case, cases, solvable_cases
-from tests.index_files import compile_bytes, compiled, index_bytes, only_file
+from tests.index_files import agent_asking, compile_bytes, compiled, index_bytes, only_file, salt_in
 
 CATEGORY = "reporting"
 SCOPE = "read:reports"
@@ -100,8 +100,7 @@ def test_reading_leaves_no_file_beside_the_index(tmp_path: Path) -> None:
 def answers_of(path: str, needs: Sequence[Requirement]) -> list[object]:
     """A choice, a failure and a look-up, or the error that stops them."""
     servers = open_compiled(path, None).servers
-    agent = _agent(needs)
-    return [*everything(agent, servers)]
+    return [*everything(agent_asking(needs), servers)]
 
 
 def answers_or_error(path: str) -> list[object] | None:
@@ -110,12 +109,6 @@ def answers_or_error(path: str) -> list[object] | None:
         return answers_of(path, NEEDS)
     except UnusableIndex as error:
         return None if error.hint else []
-
-
-def _agent(needs: Sequence[Requirement]) -> AgentFile:
-    from agent_resolver.schema.agent_file import Requires
-
-    return AgentFile(name="a", version="1", requires=Requires(mcp=tuple(needs)))
 
 
 NEEDS = (
@@ -235,7 +228,7 @@ def test_a_full_check_finds_tables_that_do_not_say_what_the_entries_say(tmp_path
         _lie_about(path, "candidates", entries=entries)
     else:
         candidates = bytes([0b10])
-        seal = checksum("offer", 0, SCOPE.encode(), integers(0), candidates)
+        seal = checksum("offer", 0, SCOPE.encode(), integers(0), candidates, salt=salt_in(path))
         _execute(path, "UPDATE offer SET candidates = ?, checksum = ?", candidates, seal)
 
     with pytest.raises(UnusableIndex):
@@ -248,7 +241,7 @@ def _lie_about(path: Path, table: str, *, facts: bytes | None = None, entries: b
     facts, entries = facts or old_facts, entries or old_entries
     assert facts is not None
     assert entries is not None
-    seal = checksum(table, 0, facts, entries)
+    seal = checksum(table, 0, facts, entries, salt=salt_in(path))
     connection.execute("UPDATE candidates SET facts = ?, entries = ?, checksum = ?", (facts, entries, seal))
     connection.close()
 

@@ -1,8 +1,6 @@
 """What a worker settles with the server, and how workflows wait, go on, and are replaced."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,32 +20,10 @@ from tests.engine.stage import Stage, blueprint
 from tests.loopback import free_port
 from tests.registry.stage import HandClock
 from tests.temporal.places import KEY, client_of, place_for
+from tests.temporal.working import STEPS, finished, until, waits_for, worker
 from tests.temporal_server import TemporalServer, program
 
-STEPS: list[dict[str, Any]] = [
-    {"id": name, "capability": "shop.pay", "input_mapping": {"n": 1}} for name in ("first", "second")
-]
 MONTH = 30 * 24 * 3600.0
-
-
-@asynccontextmanager
-async def worker(
-    server: TemporalServer, folder: Path, *, build: str = BUILD_ID, clock: Any = None, **changes: Any
-) -> AsyncIterator[Stage]:
-    """A process that drives runs until the block ends."""
-    carrier = TemporalCarrier(place_for(server, folder, **changes), AesSeal(KEY), build)
-    stage = Stage(folder, driver=carrier, clock=clock)
-    stage.add("shop.pay")
-    try:
-        await stage.engine.open()
-        working = asyncio.create_task(stage.engine.worker.run())
-        async with asyncio.timeout(60):
-            yield stage
-        stage.engine.worker.stop()
-        await working
-    finally:
-        await stage.engine.close()
-        stage.close()
 
 
 async def status_of(client: Client, server: TemporalServer, folder: Path, run: str) -> WorkflowExecutionStatus | None:
@@ -59,11 +35,6 @@ async def current_build(client: Client, deployment: str) -> str:
     request = DescribeWorkerDeploymentRequest(namespace="default", deployment_name=deployment)
     found = await client.workflow_service.describe_worker_deployment(request)
     return found.worker_deployment_info.routing_config.current_deployment_version.build_id
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    while not await condition():  # noqa: ASYNC110 - it is about the server
-        await asyncio.sleep(0.05)
 
 
 def test_a_worker_makes_its_version_the_current_one(server: TemporalServer, tmp_path: Path) -> None:
@@ -188,11 +159,6 @@ def test_a_signal_from_a_process_without_temporal_reaches_the_run(server: Tempor
     asyncio.run(story())
 
 
-async def waits_for(stage: Stage, signal: str) -> bool:
-    view = await stage.engine.query("run-1")
-    return view is not None and [each.id for each in view.waits] == [signal]
-
-
 def test_hundreds_of_signals_survive_many_continuations(server: TemporalServer, tmp_path: Path) -> None:
     """Each history is short, so that signals come while one ends and the next begins."""
     count, runs = 50, [f"run-{number}" for number in range(4)]
@@ -216,12 +182,6 @@ def test_hundreds_of_signals_survive_many_continuations(server: TemporalServer, 
                 assert len(histories) >= 2, f"{run} had {len(histories)} histories"
 
     asyncio.run(story())
-
-
-async def finished(stage: Stage, run: str) -> RunResult:
-    while not isinstance(found := await stage.engine.result(run, 1.0), RunResult):  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.05)
-    return found
 
 
 def test_a_long_segment_goes_on_in_further_histories(server: TemporalServer, tmp_path: Path) -> None:

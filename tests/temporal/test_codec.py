@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,21 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import WorkflowSerializationContext
 
-from agent_resolver.engine.errors import EditedRecord
+from agent_resolver.engine.errors import CannotAct, EditedRecord
+from agent_resolver.engine.segment import OpenSegment, Segments
 from agent_resolver.engine.temporal_codec import MAX_INLINE_BYTES, SealedCodec
+from agent_resolver.engine.temporal_message import WORKFLOW
 from agent_resolver.schema import ARTIFACTS
 from agent_resolver.storage import AesSeal, SqliteStore
 from tests.engine.stage import Stage, blueprint
 from tests.temporal.places import KEY, carrier_for, client_of, place_for
+from tests.temporal.working import fail_first
 from tests.temporal_server import TemporalServer, temporal_server
 
 MARK = "pass-phrase-of-the-vault"
 LARGE = 300 * 1024
+MIN_WORD = 3
+"""Shorter than this, letters are in a file by chance."""
 
 
 def large_text() -> str:
@@ -57,16 +63,51 @@ async def run_with(server: TemporalServer, folder: Path, result: Any) -> Any:
         stage.close()
 
 
-def test_the_database_of_the_server_holds_nothing_that_can_be_read(tmp_path: Path) -> None:
+def test_the_database_of_the_server_holds_nothing_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of a run, nor of activities that fail in every way, nor of a workflow that cannot go on."""
+    fail_first(monkeypatch, Segments, "take", OSError(MARK), RuntimeError(MARK))
+    fail_first(monkeypatch, OpenSegment, "make_call", OSError(MARK), RuntimeError(MARK))
+
     with temporal_server(tmp_path) as server:
         ended, _ = asyncio.run(run_with(server, tmp_path, {"said": MARK}))
+        fail_first(monkeypatch, OpenSegment, "make_call", CannotAct(MARK, MARK))
+        assert asyncio.run(failed_workflow_task(server, tmp_path))
     content = b"".join(path.read_bytes() for path in tmp_path.glob("temporal.db*"))
 
     assert ended.status == "failed"
     # The id of the run is there, and so its history is; but none of what it was given or did.
     assert b"run-1" in content
-    for word in (MARK, "shop.pay", "tickets.refund", "RuntimeError", "input_mapping"):
-        assert word.encode() not in content, word
+    words = (MARK, "shop.pay", "shop.break", "tickets.refund", "input_mapping", "${input")
+    traces = ("Traceback", 'File "', ".py", "agent_resolver", "is not what this program wrote", KEY.decode("latin-1"))
+    for word in words + traces:
+        for encoded in (word.encode("latin-1"), b64encode(word.encode("latin-1")).rstrip(b"=")[:-1]):
+            assert len(encoded) < MIN_WORD or encoded not in content, word
+
+
+async def failed_workflow_task(server: TemporalServer, folder: Path) -> bool:
+    """True once a run was set aside, and a workflow of ours has failed, with a trace, over a forged order."""
+    stage = Stage(folder, driver=carrier_for(server, folder))
+    stage.add("shop.pay")
+    await stage.engine.open()
+    await stage.start(blueprint({"id": "pay", "capability": "shop.pay"}), "run-2")
+    await stage.engine.worker.drain()
+    view = await stage.engine.query("run-2")
+    assert view is not None
+    assert view.row.code == "NO_IDENTITY"
+    client, queue = await client_of(server), place_for(server, folder).queue
+    try:
+        handle = await client.start_workflow(WORKFLOW, b"forged", id=f"{queue}/forged", task_queue=queue)
+        for _ in range(200):
+            async for event in handle.fetch_history_events():
+                if event.HasField("workflow_task_failed_event_attributes"):
+                    return event.workflow_task_failed_event_attributes.failure.HasField("encoded_attributes")
+            await asyncio.sleep(0.05)
+        return False
+    finally:
+        await stage.engine.close()
+        stage.close()
 
 
 def test_what_is_large_is_kept_in_the_store_and_travels_by_reference(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`agent worker` with a Temporal server, as processes: signals, kills, and what it says where it cannot work."""
 
+import asyncio
 import json
 import os
 import signal
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_resolver.engine.temporal_message import WAKE
 from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
 from tests.cli.test_worker_process import agent, finished, only_run, wait_for_packing, wait_for_words
 from tests.loopback import free_port
 from tests.process import eventually
+from tests.temporal.places import client_of
 from tests.temporal_server import TemporalServer
 
 WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_resolver.cli import main; sys.exit(main())"
@@ -84,13 +87,74 @@ def test_commands_that_only_begin_runs_do_without_temporal(shop: BlueprintProjec
     assert "Traceback" not in refused.stderr
 
 
-def test_a_worker_says_which_server_it_cannot_reach(shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("flags", [(), ("--until-idle",)])
+def test_a_worker_says_which_server_it_cannot_reach(
+    shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("AGENT_ENGINE_ADDRESS", address)
-    process = agent(shop, "worker", "--trust")
-    _, complaint = process.communicate(timeout=60)
+    code, complaint = refused(shop, *flags)
 
-    assert process.returncode == 2
-    assert address in complaint
+    assert code == 2
+    assert f"error: The Temporal server at `{address}` cannot be used: nothing listens there" in complaint
     assert "engine.address" in complaint
-    assert "Traceback" not in complaint
+
+
+def refused(shop: BlueprintProject, *flags: str) -> tuple[int, str]:
+    """The exit code and the words of a worker that cannot begin."""
+    process = agent(shop, "worker", "--trust", *flags)
+    printed, complaint = process.communicate(timeout=60)
+    assert printed == ""
+    for word in ("Traceback", "tonic", "\x1b", "WARN"):
+        assert word not in complaint
+    return process.returncode, complaint
+
+
+def test_a_worker_wants_a_host_and_a_port(shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_ENGINE_ADDRESS", "https://temporal.example")
+    code, complaint = refused(shop)
+
+    assert code == 2
+    assert "is not a host and a port" in complaint
+
+
+def test_a_worker_says_which_namespace_is_missing(shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_ENGINE_NAMESPACE", "elsewhere")
+    code, complaint = refused(shop)
+
+    assert code == 1
+    assert "has no namespace `elsewhere`" in complaint
+    assert "temporal operator namespace create" in complaint
+
+
+def test_a_worker_prints_a_line_and_no_trace_over_what_is_forged(
+    shop: BlueprintProject, server: TemporalServer
+) -> None:
+    finished(shop, "blueprint", "run", "shop.pack_and_send", "--detach", "--trust")
+    working = agent(shop, "worker", "--trust")
+    wait_for_packing(shop)
+    run = only_run(shop)["id"]
+    asyncio.run(forge(server, run))
+    (shop.folder / "packed").touch()
+    assert working.stderr is not None
+    said: list[str] = []
+    while "is not what this program wrote" not in "".join(said[-1:]):
+        said.append(working.stderr.readline())
+        assert said[-1], said
+    working.send_signal(signal.SIGTERM)
+    _, rest = working.communicate(timeout=60)
+    complaint = "".join(said) + rest
+
+    assert working.returncode == 0
+    for word in ("Traceback", "\x1b", 'File "', "temporalio_"):
+        assert word not in complaint
+
+
+async def forge(server: TemporalServer, run: str) -> None:
+    """Send a signal to the workflow of a run that its worker has not written."""
+    client = await client_of(server)
+    async for workflow in client.list_workflows("WorkflowType = 'agent-run'"):
+        if workflow.id.endswith(f"/{run}"):
+            await client.get_workflow_handle(workflow.id).signal(WAKE, "forged")
+            return
+    raise AssertionError(run)

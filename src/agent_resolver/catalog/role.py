@@ -20,14 +20,19 @@ class Role(Struct, frozen=True, kw_only=True):
     """A role, as `roles.yaml` states it."""
 
     name: str
+    """The name of the role, which is its key in the file."""
     also: tuple[str, ...] = ()
     """The further roles of the same agent; what they say counts where the first says nothing."""
     primary: str
-    """The name of the agent that plays it."""
+    """The name of the agent that plays the role. A category before a `:` does not count."""
     fallbacks: tuple[str, ...] = ()
+    """The agents that take its place, in this order; the first three count."""
     capabilities: tuple[str, ...] = ()
+    """Capabilities in addition to those that the agent states."""
     model: str | None = None
+    """The model in place of the agent's."""
     use_when: str = ""
+    """The occasions to use the agent, if its file states none; also spelled `useWhen`."""
 
 
 def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:

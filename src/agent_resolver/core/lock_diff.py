@@ -29,36 +29,144 @@ class Risk(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """The kinds of change between two locks."""
+    """The kinds of change between two locks.
+
+    Below each member: the line that `agent diff` prints and its meaning, as docs/reason-codes.md has them. A kind that
+    `DifferenceKind` has too gets its meaning alone.
+    """
 
     ACTION_ALLOWED = "action-allowed"
+    """constraints: action-allowed - <pattern>
+
+    A pattern is no longer in `constraints.actions.forbid`. What it forbade may be asked for and called again. Patterns
+    are compared as text: one that was replaced by a wider one is listed too.
+    """
     ACTION_FORBIDDEN = "action-forbidden"
+    """constraints: action-forbidden + <pattern>
+
+    A pattern was added to `constraints.actions.forbid`.
+    """
     AGENT_CHANGED = "agent-changed"
+    """Another name or another version of the agent."""
     ENDPOINT_MOVED = "endpoint-moved"
+    """The same server at another address."""
     FACTS_UNKNOWN = "facts-unknown"
+    """<category>: facts-unknown + <servers>
+
+    The index beside a lock does not have the server that the lock pins, so the facts of the two servers cannot be
+    compared. `agent verify` reports [`server-vanished`](#server-vanished) for that lock.
+    """
     HASH_EDITED = "hash-edited"
+    """The hash in the *new* lock is not that of its entry. The value before the arrow is what it should be."""
     LAUNCH_CHANGED = "launch-changed"
+    """The same server, started by another command, with other arguments or other variables."""
     MAX_SENSITIVITY_CHANGED = "max-sensitivity-changed"
+    """<category>: max-sensitivity-changed <sensitivity> → <sensitivity>
+
+    The index states another `maxSensitivity` for the server, or the new server has another. The resolution decides if
+    it is still enough.
+    """
     REQUIRE_SIGNED_DROPPED = "require-signed-dropped"
+    """constraints: require-signed-dropped - true
+
+    The agent file no longer asks for signed servers.
+    """
     REQUIRE_SIGNED_SET = "require-signed-set"
+    """constraints: require-signed-set + true
+
+    The agent file asks for signed servers now.
+    """
     REQUIREMENT_ADDED = "requirement-added"
+    """<category>: requirement-added + <server> with <scopes>
+
+    The agent reaches a server for something that it did not need before.
+    """
     REQUIREMENT_REMOVED = "requirement-removed"
+    """<category>: requirement-removed - <server> with <scopes>
+
+    The lock no longer has a server for this.
+    """
     RESIDENCY_LOOSENED = "residency-loosened"
+    """constraints: residency-loosened <residency> → <residency>
+    <category>: residency-loosened <residencies> → <residencies>
+
+    The data may now be in a region where it could not be before: by the agent file, if the line is about `constraints`,
+    or by what the index says of the server. Another region counts as well, `eu-only` for `us-only`: the data goes where
+    it did not go. An agent file without a residency counts as `any`.
+    """
     RESIDENCY_TIGHTENED = "residency-tightened"
+    """constraints: residency-tightened <residency> → <residency>
+    <category>: residency-tightened <residencies> → <residencies>
+
+    The data may be in fewer regions than before, and in no new one.
+    """
     RESIDENCY_WITHDRAWN = "residency-withdrawn"
+    """<category>: residency-withdrawn <residencies> → <residencies>
+
+    The index no longer promises a region that it promised for the server, and nothing takes its place. An agent that
+    relied on the promise has lost it, also where its file does not ask for a region.
+    """
     RESOLVED_AT_CHANGED = "resolved-at-changed"
+    """agent: resolved-at-changed <time> → <time>
+
+    Only the [time](resolution.md#resolvedat) that the lock carries differs.
+    """
     SCOPES_NARROWED = "scopes-narrowed"
+    """Scopes that the new lock does not have any more."""
     SCOPES_WIDENED = "scopes-widened"
+    """Scopes that the old lock did not have. When an agent file asks for more, the old lock does not hold, with
+    [`scopes-narrowed`](#scopes-narrowed), and the step to the new lock is `scopes-widened`."""
     SENSITIVITY_LOWERED = "sensitivity-lowered"
+    """constraints: sensitivity-lowered <sensitivity> → <sensitivity>
+    constraints: sensitivity-lowered - <sensitivity>
+
+    The agent file declares its data to be less sensitive than before, or no longer states it. Servers may be chosen
+    that could not be trusted with it.
+    """
     SENSITIVITY_RAISED = "sensitivity-raised"
+    """constraints: sensitivity-raised <sensitivity> → <sensitivity>
+    constraints: sensitivity-raised + <sensitivity>
+
+    The agent file declares its data to be more sensitive, so fewer servers fit.
+    """
     SERVER_CHANGED = "server-changed"
+    """<category>: server-changed <server> → <server>
+
+    Another server serves the requirement. Its address differs too, and is not listed again.
+    """
     SIGNED_NOW = "signed-now"
+    """<category>: signed-now not signed → signed
+
+    The index says that the server is signed, and did not say so of the one before.
+    """
     SIGNER_CHANGED = "signer-changed"
+    """<category>: signer-changed <publisher> → <publisher>
+
+    The index names another publisher.
+    """
     TOOL_CHANGED = "tool-changed"
+    """A tool of the same server with another definition, by its digest."""
     TOOLS_CLOSED = "tools-closed"
+    """<category>: tools-closed - <tools>
+
+    By `toolScopes` in the lock, the locked scopes no longer open these tools.
+    """
     TOOLS_OPENED = "tools-opened"
+    """<category>: tools-opened + <tools>
+
+    By `toolScopes` in the lock, the locked scopes open these tools now. `constraints.actions.forbid` may still refuse
+    them.
+    """
     UNSIGNED_NOW = "unsigned-now"
+    """<category>: unsigned-now signed → not signed
+
+    The index said that the server was signed, and no longer does, or does not of the new one.
+    """
     VERSION_CHANGED = "version-changed"
+    """<category>: version-changed <server> → <server>
+
+    The same server in another version. Other changes that came with it have their own lines.
+    """
 
 
 _RISKS = {

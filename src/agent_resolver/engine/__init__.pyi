@@ -21,6 +21,8 @@ from agent_resolver.engine.errors import (
     EngineAway as EngineAway,
     EngineBroken as EngineBroken,
     EngineRefused as EngineRefused,
+    EngineServerAway as EngineServerAway,
+    EngineUnreachable as EngineUnreachable,
     ReplayMismatch as ReplayMismatch,
     UnknownRun as UnknownRun,
 )

@@ -9,6 +9,7 @@ ResolverError
 ├── EngineBroken         the file or schema of the engine cannot be used
 │   └── EngineUnreachable    the server of the engine cannot be reached, or refuses this worker
 ├── EngineAway           the database of the engine does not answer now
+│   └── EngineServerAway     the server of the engine does not
 ├── EditedRecord         a row of the engine is not what this program wrote
 └── ReplayMismatch       a segment that goes on takes other steps than it recorded
 """
@@ -81,10 +82,10 @@ class EngineBroken(ResolverError):
 class EngineUnreachable(EngineBroken):
     """The server of the engine cannot be reached, or refuses this worker. Every run stays in the state."""
 
-    def __init__(self, address: str, problem: str) -> None:
+    def __init__(self, address: str, problem: str, hint: str = "") -> None:
         super().__init__(address, problem)
         self.args = (f"The Temporal server at `{address}` cannot be used: {problem}",)
-        self.hint = "start the server, or set `engine.address` to where it is: runs go on from the state"
+        self.hint = hint or "start the server, or set `engine.address` to where it is: runs go on from the state"
 
 
 class EngineAway(ResolverError):
@@ -95,6 +96,16 @@ class EngineAway(ResolverError):
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"The database of the engine at `{name}` does not answer: {problem}")
+
+
+class EngineServerAway(EngineAway):
+    """The server of the engine does not answer now. Workers that run ask again until it does."""
+
+    hint = "see that the server runs and can be reached; workers that run go on by themselves"
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.args = (f"The Temporal server at `{address}` does not answer: {problem}",)
 
 
 class EditedRecord(ResolverError):

@@ -61,6 +61,8 @@ class Segments:
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
         self.is_stopping: Callable[[], bool] = lambda: False
         """True once the process is to end: runs are handed on between two waves."""
+        self.report: Callable[[str, str], None] = _report_nothing
+        """Hears of each run that something kept from going on for now, and of the reason."""
 
     async def take(self, run: str) -> Taken | None:
         """Take a run up; None where there is nothing to do, or another process does it."""
@@ -416,3 +418,7 @@ def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:
 
 def _nothing() -> None:
     """Nothing: before each call and each commit a segment looks for itself."""
+
+
+def _report_nothing(run: str, problem: str) -> None:
+    """The default: no program listens."""

@@ -16,9 +16,23 @@ from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run, WaitRow
 from agent_resolver.storage.port import Transaction
 from agent_resolver.storage.wait_queue import drop_waits
 
+# Below each code: the cause and the remedy, as docs/reason-codes.md has them.
 CRASHED: Final = "WORKER_CRASHED"
+"""Five processes in turn ended while they had the run, and none of them advanced it.
+
+Find what ends them: the memory that a step takes, or code that exits. Then answer the question in the inbox.
+"""
 CANNOT_ACT: Final = "NO_IDENTITY"
+"""The caller's token has expired, and the worker has no [identity](identity.md#when-the-token-of-a-run-expires), or no
+valid token.
+
+Give the worker an identity. Then answer the question in the inbox.
+"""
 DAMAGED: Final = "DAMAGED_JOURNAL"
+"""The state of the run has missing or edited parts, or was sealed with another key.
+
+Restore the state and its key from a [backup](state.md). The run asks no question: workers look at it again every hour.
+"""
 _LOOK_AGAIN_MILLISECONDS: Final = 3_600_000
 """A damaged run is looked at again after an hour: its state may have been put back."""
 _MAX_MESSAGE: Final = 1_000

@@ -7,18 +7,18 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
-from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.service import RPCError, RPCStatusCode, TLSConfig
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from agent_resolver.engine import temporal_message as message
-from agent_resolver.engine.errors import DamagedRun, EngineUnreachable
+from agent_resolver.engine.errors import DamagedRun, EngineRefused, EngineServerAway, EngineUnreachable
 from agent_resolver.engine.segment import Segments
+from agent_resolver.engine.temporal_client import CONNECT_SECONDS, connect, plain_words, words_of
 from agent_resolver.engine.temporal_codec import SealedCodec, sealed_converter
 from agent_resolver.engine.temporal_deployment import require_namespace, require_one_machine, set_current_version
 from agent_resolver.engine.temporal_host import SegmentHost, Watch
@@ -29,7 +29,9 @@ from agent_resolver.schema.state import FINISHED, LEASES, RUNS, WAITS
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot
 
-_CONNECT_SECONDS: Final = 10.0
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
 _CALL_SECONDS: Final = 5.0
 _SIGNAL_SECONDS: Final = 2.0
 _MOST_SIGNAL_SECONDS: Final = 30.0
@@ -37,7 +39,8 @@ _MOST_SIGNAL_SECONDS: Final = 30.0
 
 A server with more to do than it can must not get even more of it.
 """
-_UNREACHABLE_SECONDS: Final = 60.0
+_AWAY_SECONDS: Final = 60.0
+"""After so much silence of the server, the operator hears of it. Workers go on asking."""
 _SWEEP_SECONDS: Final = 5.0
 _STICKY_SECONDS: Final = 1
 """How long a workflow waits for the process that has it in memory: that one may be gone."""
@@ -58,6 +61,15 @@ _PASSING: Final = frozenset(
     }
 )
 """Failures of a request that may pass by themselves."""
+_REFUSING: Final = frozenset(
+    {
+        RPCStatusCode.NOT_FOUND,
+        RPCStatusCode.PERMISSION_DENIED,
+        RPCStatusCode.UNAUTHENTICATED,
+        RPCStatusCode.UNIMPLEMENTED,
+    }
+)
+"""Failures that every request has: the namespace is gone, or the key does not hold. All others concern one workflow."""
 Answer = TypeVar("Answer")
 
 
@@ -110,9 +122,8 @@ class TemporalCarrier:
         identity = f"{place.machine}/{owner}"
         codec = SealedCodec(store, self._seal, f"{place.queue}/")
         self._segments = segments
-        self._client = client = await self._connected(sealed_converter(codec), identity)
-        own_queue = f"{place.queue}/{owner}"
-        self._host = host = SegmentHost(segments, own_queue, place.state, capacity, self._watch)
+        self._client = client = await connect(place, sealed_converter(codec), identity)
+        self._host = host = SegmentHost(segments, place, capacity, self._watch)
         await self._answered(require_namespace(client))
         self._workers = [
             Worker(
@@ -130,7 +141,7 @@ class TemporalCarrier:
             ),
             Worker(
                 client,
-                task_queue=own_queue,
+                task_queue=host.queue,
                 activities=host.own_activities,
                 max_concurrent_activities=_MOST_ACTIVITIES,
                 max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_SECONDS),
@@ -177,11 +188,13 @@ class TemporalCarrier:
         """Wake the workflow of a run, or begin it, until the store says that the run waits or has ended.
 
         Raises:
-            EngineUnreachable: The server could not be reached for too long.
+            EngineUnreachable: The server refuses this worker.
+            EngineServerAway: The server has not answered for too long.
+            EngineRefused: The server takes no workflow for this run.
         """
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        next_signal, pause, unreachable_since = began, _SIGNAL_SECONDS, 0.0
+        began = next_signal = loop.time()
+        pause, away_since, replaces = _SIGNAL_SECONDS, 0.0, False
         while True:
             host = self._host
             if self._broken is not None:
@@ -195,23 +208,48 @@ class TemporalCarrier:
                 began = now
             elif now >= next_signal:
                 next_signal, pause = now + pause, min(2 * pause, _MOST_SIGNAL_SECONDS)
+                replaces = replaces or now - began > self._place.patience_seconds
                 try:
-                    await self._wake(run, look.gone, is_stuck=now - began > self._place.patience_seconds)
-                    unreachable_since = 0.0
+                    await self._wake(run, look.gone, replaces=replaces)
                 except RPCError as error:
-                    unreachable_since = unreachable_since or now
-                    if error.status not in _PASSING or now - unreachable_since > _UNREACHABLE_SECONDS:
-                        raise EngineUnreachable(self._place.address, _words_of(error)) from None
+                    away_since = self._judge(error, away_since or now, is_last=replaces)
+                    if not away_since:
+                        # One such as this has, for example, as many signals as it may have.
+                        replaces, next_signal = True, now
+                else:
+                    away_since = 0.0
+                    if replaces:
+                        # The new one has as much time as the one before.
+                        began, replaces = now, False
             await host.changed(0.5)
 
-    async def _wake(self, run: str, gone: str, *, is_stuck: bool) -> None:
+    def _judge(self, error: RPCError, away_since: float, *, is_last: bool) -> float:
+        """Return since when the server does not answer; 0 if it does not want to wake this workflow.
+
+        Raises:
+            EngineUnreachable: It refuses this worker.
+            EngineServerAway: It has not answered for too long.
+            EngineRefused: It refuses to begin a workflow for this run too.
+        """
+        address, words = self._place.address, words_of(error)
+        if error.status in _REFUSING:
+            raise EngineUnreachable(address, words) from None
+        if error.status in _PASSING:
+            if asyncio.get_running_loop().time() - away_since > _AWAY_SECONDS:
+                raise EngineServerAway(address, words) from None
+            return away_since
+        if is_last:
+            raise EngineRefused(f"The Temporal server at `{address}` does not take it: {words}") from None
+        return 0.0
+
+    async def _wake(self, run: str, gone: str, *, replaces: bool) -> None:
         """Send the signal, to a workflow that begins with it where there is none."""
         client, place = self._client, self._place
         if client is None:
             return
         carried = message.Carried(run=run, state=place.state, most_events=place.most_events)
         conflict = WorkflowIDConflictPolicy.USE_EXISTING
-        if is_stuck:
+        if replaces:
             # It cannot be read, or belongs to a version that no worker has. The store knows how the run goes on.
             conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING
         await client.start_workflow(
@@ -221,8 +259,8 @@ class TemporalCarrier:
             task_queue=place.queue,
             id_conflict_policy=conflict,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            start_signal=None if is_stuck else message.WAKE,
-            start_signal_args=() if is_stuck else [gone],
+            start_signal=None if replaces else message.WAKE,
+            start_signal_args=() if replaces else [gone],
             rpc_timeout=timedelta(seconds=_CALL_SECONDS),
         )
 
@@ -264,23 +302,6 @@ class TemporalCarrier:
 
     # Parts ------------------------------------------------------------------------------------------------------------
 
-    async def _connected(self, converter: Any, identity: str) -> Client:  # noqa: ANN401 - Temporal's own
-        place = self._place
-        connecting = Client.connect(
-            place.address,
-            namespace=place.namespace,
-            data_converter=converter,
-            identity=identity,
-            api_key=place.api_key or None,
-            tls=TLSConfig(server_root_ca_cert=place.root_certificate) if place.root_certificate else place.is_encrypted,
-        )
-        try:
-            return await asyncio.wait_for(connecting, _CONNECT_SECONDS)
-        except TimeoutError:
-            raise EngineUnreachable(place.address, f"no answer in {_CONNECT_SECONDS:.0f} seconds") from None
-        except (RuntimeError, ValueError) as error:
-            raise EngineUnreachable(place.address, str(error).partition("\n")[0][:200]) from None
-
     async def _answered(self, request: Awaitable[Answer]) -> Answer:
         """The answer of the server.
 
@@ -288,11 +309,11 @@ class TemporalCarrier:
             EngineUnreachable: It gave none, or refused.
         """
         try:
-            return await asyncio.wait_for(request, 2 * _CONNECT_SECONDS)
+            return await asyncio.wait_for(request, 2 * CONNECT_SECONDS)
         except TimeoutError:
             raise EngineUnreachable(self._place.address, "no answer") from None
         except RPCError as error:
-            raise EngineUnreachable(self._place.address, _words_of(error)) from None
+            raise EngineUnreachable(self._place.address, words_of(error)) from None
 
     def _deployment(self) -> WorkerDeploymentConfig | None:
         if not self._place.is_versioned:
@@ -301,7 +322,7 @@ class TemporalCarrier:
         return WorkerDeploymentConfig(version=version, use_worker_versioning=True)
 
     async def _break(self, error: BaseException) -> None:
-        self._broken = EngineUnreachable(self._place.address, str(error).partition("\n")[0][:200])
+        self._broken = EngineUnreachable(self._place.address, plain_words(str(error)))
 
     async def _sweep(self, host: SegmentHost) -> None:
         while True:
@@ -312,7 +333,3 @@ class TemporalCarrier:
 def workflow_sandbox() -> SandboxedWorkflowRunner:
     """Modules that are pure are not imported again for every workflow."""
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH))
-
-
-def _words_of(error: RPCError) -> str:
-    return f"{error.status.name}: {error.message.partition(chr(10))[0][:200]}"

@@ -19,6 +19,7 @@ from agent_resolver.engine.port import StepBody
 from agent_resolver.engine.segment import OpenSegment, Segments
 from agent_resolver.engine.set_aside import CANNOT_ACT
 from agent_resolver.engine.taking import Taken
+from agent_resolver.engine.temporal_place import TemporalPlace
 from agent_resolver.registry.call import place_of
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.state import FAR, FINISHED, RUNS, WAITS
@@ -36,7 +37,6 @@ _LEAST_SECONDS: Final = 0.2
 """How long a run rests at least that was not taken up, so that nothing turns in a circle."""
 Watch = Callable[[str, Literal["begun", "ended"]], None]
 """Takes the id of a run whose segment begins or ends in this process."""
-Report = Callable[[str, str], None]
 
 
 class _Held:
@@ -68,7 +68,7 @@ def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes]
         except Exception as error:  # noqa: BLE001 - each has to be told to the workflow by its kind
             kind = type(error).__name__
             words = str(error) if isinstance(error, ResolverError | OSError) else f"{kind}{place_of(error)}"
-            self.report(activity.info().workflow_id or "", words)
+            self.report(words)
             is_passing = isinstance(error, FileError | OSError) and not isinstance(error, LeaseLost)
             raise ApplicationError(kind, type=kind, non_retryable=not is_passing) from None
 
@@ -78,21 +78,20 @@ def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes]
 class SegmentHost:
     """The segments that this process has taken up for workflows."""
 
-    def __init__(self, segments: Segments, queue: str, state: str, capacity: int, watch: Watch | None) -> None:
+    def __init__(self, segments: Segments, place: TemporalPlace, capacity: int, watch: Watch | None) -> None:
         """Nothing is open yet.
 
         Args:
             segments: Takes runs up.
-            queue: The queue that only this process listens to.
-            state: The state that this process works on.
+            place: The names of this project on the server.
             capacity: The most runs that it has at once.
             watch: Hears of segments that begin and end.
         """
-        self.report: Report = _report_nothing
         self._segments = segments
         self._journal = segments.journal
-        self._queue = queue
-        self._state = state
+        self._place = place
+        self.queue = f"{place.queue}/{self._journal.store.owner}"
+        """The queue that only this process listens to."""
         self._capacity = capacity
         self._watch = watch
         self._held: dict[str, _Held] = {}
@@ -123,6 +122,11 @@ class SegmentHost:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
 
+    def report(self, problem: str) -> None:
+        """Let the operator know why an activity of a run fails that is under way here."""
+        workflow = activity.info().workflow_id or ""
+        self._segments.report(workflow.removeprefix(f"{self._place.queue}/"), problem)
+
     # Activities -------------------------------------------------------------------------------------------------------
 
     @activity.defn(name=message.TAKE)
@@ -130,7 +134,7 @@ class SegmentHost:
     async def take(self, order: bytes) -> message.TakeAnswer:
         """Take a run up, and say all that it takes to interpret it; or why there is nothing to do."""
         carried: message.Carried = message.decode(order, message.Carried)
-        if carried.state != self._state:
+        if carried.state != self._place.state:
             raise _elsewhere("another state")
         if self._is_closed or self._segments.is_stopping() or len(self._held) >= self._capacity:
             raise _elsewhere("no room")
@@ -162,12 +166,16 @@ class SegmentHost:
                 context = await opened.context_of_wave(asked.count)
                 recorded = await opened.make_call(asked.call, context, held.wish)
             except CannotAct as error:
-                return message.CallAnswer(problem=str(error), hint=error.hint)
+                return message.CallAnswer(
+                    segment=asked.segment, path=asked.call.path, problem=str(error), hint=error.hint
+                )
             found = await opened.outcomes_of({asked.call.path: recorded})
             opened.taken.known.update(found)
             if recorded.ref:
                 recorded = Recorded(outcome=found[asked.call.path])
-            return message.CallAnswer(recorded=recorded, is_stopping=opened.is_stopping())
+            return message.CallAnswer(
+                segment=asked.segment, path=asked.call.path, recorded=recorded, is_stopping=opened.is_stopping()
+            )
 
     @activity.defn(name=message.SEE_CANCEL)
     @_told
@@ -289,7 +297,7 @@ class SegmentHost:
         return message.Begun(
             segment=taken.id,
             executor=self._journal.store.owner,
-            queue=self._queue,
+            queue=self.queue,
             blueprint=history.blueprint,
             input=history.started.input,
             facts=run_facts(history),
@@ -325,7 +333,3 @@ def _elsewhere(why: str) -> ApplicationError:
 
 async def _make_directly(name: str, body: StepBody) -> Any:  # noqa: ANN401, ARG001 - the port
     return await body()
-
-
-def _report_nothing(run: str, problem: str) -> None:
-    """The default: no program listens."""

@@ -97,6 +97,9 @@ class CallOrder(Struct, frozen=True, kw_only=True):
 class CallAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a call."""
 
+    segment: str
+    path: str
+    """The call that this is the answer to: the seal does not know to which one an answer was given."""
     recorded: Recorded | UnsetType = UNSET
     """With its result, however large; left out where no identity can act for the starter of the run."""
     problem: str = ""

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from agent_resolver.core.blueprint.prepared_blueprint import prepare
     from agent_resolver.core.blueprint.wave import Ended, Known, StepCall, StepOutcome, Wave
     from agent_resolver.engine import temporal_message as message
+    from agent_resolver.engine.errors import EditedRecord
     from agent_resolver.engine.outcome import Recorded
     from agent_resolver.engine.port import AwaitedThing
     from agent_resolver.engine.wave_loop import SegmentStart, follow_course
@@ -279,6 +280,9 @@ class _Effects:
             retry_policy=_ONCE,
         )
         answer: message.CallAnswer = message.decode(content, message.CallAnswer)
+        if (answer.segment, answer.path) != (order.segment, order.call.path):
+            # It was moved on the server. The workflow gets no further, and another one begins from the state.
+            raise EditedRecord
         return answer
 
     def _course(self, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool) -> Course:

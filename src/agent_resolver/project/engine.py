@@ -43,6 +43,7 @@ _TEMPORAL: Final = ("temporalio", "temporal")
 _TEMPORAL_ADDRESS: Final = "127.0.0.1:7233"
 _SQLITE: Final = "sqlite:"
 _MAX_CERTIFICATE_BYTES: Final = 1_000_000
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 Moment = Literal["begun", "adopted", "ended"]
 SegmentWatch = Callable[[str, Moment], None]
@@ -148,7 +149,7 @@ def temporal_place(session: Session) -> TemporalPlace:
     """Where the Temporal server of the settings is, and what the project is called there.
 
     Raises:
-        EngineRefused: The variable with its key is not set.
+        EngineRefused: The variable with its key is not set, or the file with its certificates has none.
         UntrustedFolder: A file chose the server, and no person trusts its folder.
         UnreadableFile: The file with its certificates cannot be read.
     """
@@ -168,6 +169,10 @@ def temporal_place(session: Session) -> TemporalPlace:
     certificate = b""
     if engine.ca_file:
         certificate = read_bounded(os.path.join(session.root, engine.ca_file), _MAX_CERTIFICATE_BYTES)
+        # Without any, the connection would be in the clear, or to a server with a certificate of anybody's.
+        if _CERTIFICATE not in certificate:
+            problem = f"`{engine.ca_file}` has no certificate that the Temporal server's could come from"
+            raise EngineRefused(problem, "`engine.ca_file` takes a file with certificates in PEM format")
     is_encrypted = bool(api_key or certificate)
     return structs.replace(
         place,

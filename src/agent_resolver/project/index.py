@@ -7,7 +7,9 @@ from agent_resolver.core.server import servers_of
 from agent_resolver.schema.errors import InvalidOverlay
 from agent_resolver.schema.index import OVERLAY_NAME, Index, Server, server_of
 from agent_resolver.schema.limit import MAX_OVERLAY_BYTES
+from agent_resolver.storage.errors import UnusableIndex
 from agent_resolver.storage.file import read_bounded
+from agent_resolver.storage.index_file.form import MAGIC
 
 
 def overlay_path(index_path: str) -> str:
@@ -27,6 +29,25 @@ def read_overlay_bytes(index_path: str, users: frozenset[int] = frozenset()) -> 
     if not os.path.lexists(path):
         return None
     return read_bounded(path, MAX_OVERLAY_BYTES, users)
+
+
+def refuse_compiled(path: str, content: bytes | None, option: str = "") -> None:
+    """Stop a command that works on the JSON of an index where the file that it finds is compiled.
+
+    Args:
+        path: The file.
+        content: The content of the file, or the beginning of it.
+        option: The option that names the file; empty where the command reads a file of a fixed name.
+
+    Raises:
+        UnusableIndex: It is compiled.
+    """
+    if content and content.startswith(MAGIC):
+        problem = "is compiled, and what this command needs is the JSON index that it was built from"
+        hint = "give the JSON index this name, and the compiled one another"
+        if option:
+            hint = f"name that with `{option}`, and then build this one again"
+        raise UnusableIndex(path, problem, hint)
 
 
 def overlay_vouching(index_path: str) -> Callable[[str], bool]:

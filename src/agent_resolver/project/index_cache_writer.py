@@ -1,4 +1,4 @@
-"""Writes the cache of one JSON index: `python -m agent_resolver.project.index_cache_writer PATH`.
+"""Writes the cache of one JSON index: `python -P -m agent_resolver.project.index_cache_writer PATH`.
 
 A command starts it after its answer. It says nothing, whatever happens: without a cache all works, only slower.
 """
@@ -14,12 +14,14 @@ from typing import Any, Final
 from agent_resolver.project.index_build import read_source
 from agent_resolver.project.index_cache import (
     MAX_CACHE_BYTES,
-    cache_folder,
     cache_path,
+    is_certain,
+    make_cache_folder,
     note_digest,
     stamp_of_descriptor,
 )
 from agent_resolver.schema.errors import ResolverError
+from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.storage.index_file.writer import CacheStamp, write_index_file
 
 fcntl: Any
@@ -41,14 +43,14 @@ def main() -> None:
 
 
 def write_cache(path: str, environment: Mapping[str, str]) -> bool:
-    """Write the cache of an index, unless another process is at it; whether it was written.
+    """Write the cache of an index, unless another process is at it; True if it was written.
 
     Raises:
         ResolverError: The index is not valid, or the cache cannot be written.
         OSError: The folder of the caches cannot be made.
     """
-    folder = cache_folder(environment)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if not make_cache_folder(environment):
+        return False
     target = cache_path(path, environment)
     descriptor = os.open(f"{target}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -66,12 +68,16 @@ def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
     read_at = time.time_ns()
     with open(path, "rb") as file:
         before = stamp_of_descriptor(file.fileno())
-        source = read_source(path, os.path.basename(path), file.read())
+        raw = file.read(MAX_INDEX_BYTES + 1)
+        if len(raw) > MAX_INDEX_BYTES:
+            return False
+        source = read_source(path, os.path.basename(path), raw)
         after = stamp_of_descriptor(file.fileno())
     if before != after:
         return False  # It is being written: the next command asks again.
     write_index_file(target, [source], cache=CacheStamp(before, read_at), mode=0o600)
-    note_digest(path, before, source.file.sha256, environment)
+    if is_certain(before, read_at):
+        note_digest(path, before, source.file.sha256, environment)
     remove_oldest(os.path.dirname(target), target)
     return True
 

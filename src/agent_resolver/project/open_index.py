@@ -134,7 +134,8 @@ def open_index(path: str, environment: Mapping[str, str] | None = None, overlay:
         InvalidOverlay: With every error in its overlay.
     """
     # A small file is read at once, and a large one only as far as its form tells.
-    raw = None if _is_large(path) else read_bounded(path, MAX_INDEX_BYTES)
+    is_large = _is_large(path)
+    raw = None if is_large else read_bounded(path, MAX_INDEX_BYTES)
     head = read_head(path, len(MAGIC)) if raw is None else raw[: len(MAGIC)]
     if head == MAGIC:
         from agent_resolver.project.compiled_index import open_compiled
@@ -149,7 +150,13 @@ def open_index(path: str, environment: Mapping[str, str] | None = None, overlay:
             return cached
     if raw is None:
         raw = read_bounded(path, MAX_INDEX_BYTES)
-    return JsonIndex(path, raw, read_overlay_bytes(path) if overlay is None else overlay)
+    index = JsonIndex(path, raw, read_overlay_bytes(path) if overlay is None else overlay)
+    # Asked for only now: an index with errors never gets a cache.
+    if is_large and environment is not None:
+        from agent_resolver.project.index_cache import want_cache
+
+        want_cache(path, environment)
+    return index
 
 
 def _is_large(path: str) -> bool:

@@ -15,7 +15,7 @@ from agent_resolver.project.config import Config, Layers, Loaded, load_config, m
 from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
-from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
+from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes, refuse_compiled
 from agent_resolver.project.open_index import JsonIndex, OpenIndex, open_index
 from agent_resolver.project.state_place import StatePlace, find_place, has_password
 from agent_resolver.project.trust import TrustedFolders, folders_behind
@@ -29,7 +29,7 @@ from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
 from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.tree import Mapping as Tree, Node
-from agent_resolver.storage.errors import UnreadableFile, UnusableIndex
+from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import Stamp, read_bounded, read_head, stamp_of
 from agent_resolver.storage.index_file.form import LARGE, MAGIC
 from agent_resolver.storage.ownership import believed_users, require_own
@@ -212,9 +212,7 @@ class Session:
         """
         if isinstance(self.index, JsonIndex):
             return self.index.raw
-        if read_head(self.index_path, len(MAGIC)) == MAGIC:
-            problem = "is compiled, and what this command needs is the JSON index that it was built from"
-            raise UnusableIndex(self.index_path, problem, "name that with `--index`, and then build this one again")
+        refuse_compiled(self.index_path, read_head(self.index_path, len(MAGIC)), "--index")
         return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property

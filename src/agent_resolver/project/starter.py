@@ -22,7 +22,7 @@ from agent_resolver.exchange.proposed_requirement import (
 from agent_resolver.project.adopted_config import ConfigFile
 from agent_resolver.project.agent_files import FoundAgent
 from agent_resolver.project.file_change import FileChange
-from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
+from agent_resolver.project.index import overlaid_servers, read_overlay_bytes, refuse_compiled
 from agent_resolver.schema.index import IndexEntry, Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.lockfile import to_json
@@ -108,6 +108,7 @@ def propose(found: Surroundings) -> Proposal:
         return _starter(found)
     batches = [*(Batch(config.path, config.entries) for config in found.configs)]
     batches += [Batch(path, imported.entries) for path, imported in inline.items()]
+    refuse_compiled(found.index_path, found.index)
     entries = parse_index(found.index) if found.index is not None else _merge(batches)
     mentions = {agent.path: _mentions_of(agent, entries) for agent in found.agents}
     servers = _servers_of(entries, found)

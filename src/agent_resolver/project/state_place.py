@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
-from agent_resolver.project.config import masked
+from agent_resolver.project.config import SECRET_PARAMETERS, masked
 from agent_resolver.project.errors import UnusableState
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _FOLDER: Final = ".agent"
 _JOURNALS: Final = ("-wal", "-shm", "-journal")
 """What SQLite adds to the name of a database for the files that it keeps beside it."""
 _ENGINE_NAME: Final = "engine.db"
-_SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
 
 
 class StatePlace(Protocol):
@@ -176,7 +175,7 @@ def without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     location, question, parameters = rest.partition("?")
     user, at, host = location.rpartition("@")
-    kept = [pair for pair in parameters.split("&") if unquote(pair.partition("=")[0]).lower() not in _SECRET_PARAMETERS]
+    kept = [pair for pair in parameters.split("&") if unquote(pair.partition("=")[0]).lower() not in SECRET_PARAMETERS]
     user = user.partition(":")[0]
     return f"{scheme}://{user}{at}{host}{question if any(kept) else ''}{'&'.join(kept)}"
 
@@ -186,4 +185,4 @@ def has_password(url: str) -> bool:
     authority, _, parameters = url.partition("://")[2].partition("?")
     user, at, _ = authority.rpartition("@")
     names = {name.lower() for name, _ in parse_qsl(parameters, keep_blank_values=True)}
-    return bool(at and ":" in user) or bool(names & _SECRET_PARAMETERS) or bool(urlsplit(url).password)
+    return bool(at and ":" in user) or bool(names & SECRET_PARAMETERS)

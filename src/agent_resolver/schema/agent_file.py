@@ -28,33 +28,40 @@ class Requirement(Struct, frozen=True, kw_only=True):
     """One category of servers that the agent needs, and the scopes it needs there."""
 
     category: Text
+    """The category of servers that the agent needs."""
     permissions: Annotated[tuple[Identifier, ...], Meta(min_length=1)]
+    """The scopes that the agent needs there."""
 
 
 class Requires(Struct, frozen=True, kw_only=True):
     """What the agent needs."""
 
     mcp: Annotated[tuple[Requirement, ...], Meta(min_length=1)]
+    """The requirements, at least one."""
 
 
 class DataConstraints(Struct, frozen=True, kw_only=True):
     """Rules about the data the agent handles."""
 
     sensitivity: Sensitivity | UnsetType = UNSET
+    """The most sensitive data that the agent handles, [low to high](resolution.md#sensitivity)."""
     residency: Residency | UnsetType = UNSET
+    """The region that [data must stay in](resolution.md#residency)."""
 
 
 class ActionConstraints(Struct, frozen=True, kw_only=True):
     """Rules about what the agent may do."""
 
     forbid: Annotated[tuple[Text, ...], Meta(max_length=MAX_FORBID_PATTERNS)] | UnsetType = UNSET
-    """Patterns of scopes or tools, where `*` stands for any run of characters."""
+    """Patterns of scopes that [no requirement may ask for](resolution.md#forbidden-actions), and of tools that
+    [may not be called](governed-tools.md#which-tools-are-open); `*` stands for any run of characters."""
 
 
 class TrustConstraints(Struct, frozen=True, kw_only=True, rename="camel"):
     """Rules about who vouches for a server."""
 
     require_signed: bool | UnsetType = UNSET
+    """If true, only [signed servers](resolution.md#signed-servers) are chosen."""
 
 
 class Constraints(Struct, frozen=True, kw_only=True):
@@ -105,20 +112,29 @@ class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):
     """The front matter of an agent file."""
 
     name: AgentName
+    """The name of the agent."""
     version: AgentVersion
+    """The version of the agent: any string, by habit [a semantic version](https://semver.org)."""
     requires: Requires
     constraints: Constraints | UnsetType = UNSET
     trust: TrustConstraints | UnsetType = UNSET
-    """Another spelling of `constraints.trust`; where both are given, they must agree."""
+    """Another spelling of `constraints.trust`; if both are given, they must agree."""
 
     # The keys below belong to other readers of the same file; the resolver only knows that they are no typing errors.
     description: Any = UNSET
+    """For other readers, such as the [catalog](catalog.md#front-matter)."""
     model: Any = UNSET
+    """For other readers, such as [plans](plan.md#models)."""
     capabilities: Any = UNSET
+    """For other readers, such as the [catalog](catalog.md#derived-capabilities)."""
     tools: Any = UNSET
+    """For other readers, such as [plans](plan.md#lists-of-tools)."""
     tags: Any = UNSET
+    """For other readers, such as the [catalog](catalog.md#front-matter)."""
     use_when: Any = UNSET
+    """For other readers, such as the [catalog](catalog.md#front-matter)."""
     runtime: Any = UNSET
+    """For other readers, such as [plans](plan.md)."""
 
 
 class Reading(Struct, frozen=True):

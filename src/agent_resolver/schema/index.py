@@ -32,30 +32,39 @@ class ServerData(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Where the server keeps data, and how sensitive that may be; what is left out is not known."""
 
     residency: tuple[Residency, ...] | UnsetType = UNSET
+    """[The regions](resolution.md#residency) that the server promises to keep data in; may be empty."""
     max_sensitivity: Sensitivity | UnsetType = UNSET
+    """The most sensitive data that the server may be given."""
 
 
 class ServerTrust(Struct, frozen=True, kw_only=True, gc=False):
     """Who vouches for the server; what is left out is not known."""
 
     signed: bool | UnsetType = UNSET
+    """True if the server is signed. The statement is not checked."""
     publisher: OptionalText | UnsetType = UNSET
+    """The publisher of the server; may be empty. It has no part in the choice."""
 
 
 class ServerPolicy(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """How the server asks to be used."""
 
     rate_limit_per_min: float | UnsetType = UNSET
+    """The number of calls a minute, by [all processes together](governed-tools.md#what-a-call-goes-through). It has
+    no part in the choice and is not in the lock."""
 
 
 class Launch(Struct, frozen=True, kw_only=True, gc=False):
     """How to start a server that is run, not called."""
 
     command: Text
+    """The program to start."""
     args: tuple[OptionalText, ...] = ()
+    """Its arguments."""
     env: tuple[EnvironmentName, ...] = ()
-    """Names of the environment variables it needs; never their values."""
+    """The names of the environment variables that it needs; never their values."""
     transport: Transport = "stdio"
+    """The protocol to talk to it with. `agent tools` talks to every server that it starts over stdio."""
 
     @property
     def endpoint(self) -> str:
@@ -67,31 +76,40 @@ class IndexEntry(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """One server at one version, as the index file states it; a fact that is left out is not known."""
 
     id: Identifier
+    """The id of the server; with the version, unique in the file."""
     version: Identifier | UnsetType = UNSET
+    """Any string. A server without a version is locked as `unversioned`."""
     endpoint: Endpoint | UnsetType = UNSET
-    """May be left out where `launch` is given."""
+    """The address of the server, as a rule a URL; required unless there is a `launch`."""
     categories: tuple[Text, ...]
+    """The categories that the server serves; may be empty."""
     scopes: tuple[Identifier, ...] | UnsetType = UNSET
+    """The scopes that the server offers; may be empty. If left out, the scopes in `toolScopes` are offered."""
     data: ServerData | UnsetType = UNSET
     trust: ServerTrust | UnsetType = UNSET
     policy: ServerPolicy | UnsetType = UNSET
     launch: Launch | UnsetType = UNSET
+    """[The command](file-formats.md#servers-that-are-started) of a server that is started, in place of
+    `endpoint`."""
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
-    """Which scopes open a tool."""
+    """The scopes that open each tool: [tools and their scopes](file-formats.md#tools-and-their-scopes)."""
 
     name: Text | UnsetType = UNSET
-    """The name that the server has where it was imported from, if it cannot be an id."""
+    """For people: the name of the server where it was imported from, if it cannot be an id."""
     description: OptionalText | UnsetType = UNSET
+    """For people: the purpose of the server."""
     transport: EndpointTransport | UnsetType = UNSET
-    """The protocol that `endpoint` speaks; Streamable HTTP if nothing is said."""
+    """The protocol that `endpoint` speaks; if left out, `streamable-http`, the only one that `agent tools`
+    speaks."""
     status: Status | UnsetType = UNSET
-    """The stage of its life; active if nothing is said."""
+    """The stage of its life; if left out, `active`. A deleted server is
+    [not chosen](reason-codes.md#server_withdrawn)."""
     tools: dict[Text, Text] | UnsetType = UNSET
-    """The digest of the definition of each tool, as `agent index probe` found it."""
+    """The digest of the definition of each tool, as `agent index probe` found it; copied into the lock."""
     drafted: tuple[Text, ...] | UnsetType = UNSET
-    """The tools whose scopes were drafted from what the server says of itself, and confirmed by no person."""
+    """The tools whose `toolScopes` a program drafted and no person confirmed."""
     source: Text | UnsetType = UNSET
-    """The kind of catalogue or client configuration that the entry was imported from."""
+    """For people: the kind of catalogue or client configuration that the entry was imported from."""
 
 
 Index = tuple[IndexEntry, ...]

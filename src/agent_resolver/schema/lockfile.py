@@ -17,22 +17,30 @@ class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     """The server chosen for one requirement."""
 
     category: Text
+    """The category of the requirement."""
     server_id: Identifier
+    """The id of the server in the index."""
     version: Identifier
+    """The version of the server in the index."""
     endpoint: Endpoint
+    """The address of the server in the index, or `launch:sha256-` and a digest of its `launch`."""
     scopes: tuple[Identifier, ...]
-    """The permissions the agent file asks for, sorted; not all that the server offers."""
+    """The permissions of the requirement, sorted; not all that the server offers."""
     hash: Text
+    """[The hash](file-formats.md#the-hash) of id, version, endpoint and scopes."""
 
     # Present only where the server uses a key that the first format does not have.
     launch: Launch | UnsetType = UNSET
+    """From the index: the command, with its defaults filled in."""
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
+    """From the index: the scopes that open each tool, sorted."""
     transport: EndpointTransport | UnsetType = UNSET
-    """The protocol that `endpoint` speaks, where that is not Streamable HTTP."""
+    """From the index: the protocol that `endpoint` speaks, unless it is Streamable HTTP."""
     tools: dict[Text, Text] | UnsetType = UNSET
-    """The digest of the definition of each tool."""
+    """From the index: the digest of the definition of each tool."""
     integrity: Text | UnsetType = UNSET
-    """The digest of all keys above."""
+    """`sha256-` and [a digest](file-formats.md#lockversion-and-integrity) of the entry without this key; present if
+    one of the four keys above is."""
 
 
 LOCK_VERSION: Final = 2
@@ -47,11 +55,15 @@ class Lockfile(Struct, frozen=True, kw_only=True, rename="camel"):
     """What one resolution pinned."""
 
     agent_name: OptionalText
+    """The name in the agent file."""
     agent_version: OptionalText
+    """The version in the agent file."""
     resolved_at: Text
+    """[A time](resolution.md#resolvedat) that is not that of the run, unless you ask for it."""
     servers: tuple[LockedServer, ...]
+    """An entry for each requirement, sorted by category, then by permissions."""
     lock_version: Literal[2] | UnsetType = UNSET
-    """Present only where an entry has keys that the first format does not have."""
+    """2 if an entry has `integrity`. A lock without this key has only the keys of the first format."""
 
     def pins_the_same(self, other: "Lockfile") -> bool:
         """Whether both pin the same servers for the same agent, whenever they were resolved."""

@@ -18,11 +18,13 @@ class OverlayFacts(Struct, frozen=True, kw_only=True, rename="camel"):
     """Facts about some servers; each replaces the one that the index states."""
 
     categories: tuple[Text, ...] | UnsetType = UNSET
+    """The categories, in place of those of the index."""
     scopes: tuple[Identifier, ...] | UnsetType = UNSET
+    """The scopes, in place of those of the index."""
     data: ServerData | UnsetType = UNSET
     trust: ServerTrust | UnsetType = UNSET
     tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
-    """Which scopes open a tool; tools that are not named here keep what the index says of them."""
+    """The scopes that open each tool; tools without an entry keep the scopes of the index."""
 
 
 class Overlay(Struct, frozen=True, kw_only=True):
@@ -31,7 +33,7 @@ class Overlay(Struct, frozen=True, kw_only=True):
     servers: dict[Text, OverlayFacts] = {}
     """The facts of the servers whose id fits a pattern, where `*` stands for any run of characters."""
     aliases: dict[Text, tuple[Text, ...]] = {}
-    """For a category, others that mean the same: a server that offers one of them offers the category as well."""
+    """For a category, the names that mean the same: a server that offers one of them offers the category too."""
 
 
 class OverlayReading(Struct, frozen=True):

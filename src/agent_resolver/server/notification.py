@@ -1,5 +1,6 @@
 """Tells clients of both eras that agents or tools changed."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -96,15 +97,21 @@ class Notices:
         """The clearance of a request over HTTP where callers bring no token."""
         self.sessions: SessionSubscriptions | None = None
         """What sessions over HTTP subscribe to; the other connections are remembered here."""
+        self._is_closed = False
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve one stream of a client of 2026-07-28."""
-        return await self._listening[self.clearance_of(ctx)](ctx, params)
+        """Serve one stream of a client of 2026-07-28; after `close` it ends once it is acknowledged."""
+        listening = self._listening[self.clearance_of(ctx)]
+        if self._is_closed:
+            # By then the stream is known to the SDK, which registers it before it first waits.
+            asyncio.get_running_loop().call_soon(listening.close)
+        return await listening(ctx, params)
 
     def close(self) -> None:
-        """End all streams."""
+        """End all streams, also those that clients open from now on: another server has the next one."""
+        self._is_closed = True
         for listening in self._listening.values():
             listening.close()
 

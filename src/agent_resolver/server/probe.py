@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
@@ -68,7 +69,8 @@ class Probes:
         Args:
             probed: The process.
             hosts: The names by which clients may call it, without a port; None for any. A web page that had its own
-                name resolved to this machine sends that name, and reads nothing.
+                name resolved to this machine sends that name, and reads nothing. An address is no such name: probes
+                of a cluster call each process by its own.
         """
         self._probed = probed
         self._hosts = None if hosts is None else frozenset(hosts)
@@ -101,7 +103,7 @@ class Probes:
 
     async def _answer(self, scope: "Scope") -> Answer:
         path = scope["path"]
-        if self._hosts is not None and _host_of(scope) not in self._hosts:
+        if not self._is_known(_host_of(scope)):
             return _refusal(421, "unknown_host")
         if path not in PATHS:
             return _refusal(404, "not_found")
@@ -111,6 +113,9 @@ class Probes:
             return _verdict(self._probed.find_fault())
         make = self._find_readiness if path == READY else self._measure
         return await self._kept_or_made(path, make)
+
+    def _is_known(self, host: str) -> bool:
+        return self._hosts is None or host in self._hosts or _is_address(host)
 
     async def _kept_or_made(self, path: str, make: Callable[[], Awaitable[Answer]]) -> Answer:
         # One at a time: those that come meanwhile get the answer of the first.
@@ -152,6 +157,14 @@ def _host_of(scope: "Scope") -> str:
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _verdict(problem: str) -> Answer:

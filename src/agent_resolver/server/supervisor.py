@@ -223,4 +223,5 @@ def child_command(arguments: Sequence[str]) -> list[str]:
             next(rest, None)
         elif not word.startswith("--processes="):
             kept.append(word)
-    return [sys.executable, "-m", "agent_resolver", *kept]
+    # With `-P` nothing is imported from the folder that the server is started in.
+    return [sys.executable, "-P", "-m", "agent_resolver", *kept]

@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -141,7 +142,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
 
     async def finish() -> None:
         """Take no further connections, and end once those that are there have what they asked for."""
-        drain.begin(running.servers)
+        await drain.begin(running.servers)
         notices.close()
         await sessions.close_streams()
         state = running.server_state
@@ -155,6 +156,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
 
         def stop(number: int) -> None:
             if keeping.is_shared and number == signal.SIGTERM and not drain.has_begun:
+                drain.has_begun = True
                 group.start_soon(finish)
             else:
                 end()
@@ -190,9 +192,16 @@ class Drain:
     def __init__(self) -> None:
         self.has_begun = False
 
-    def begin(self, servers: "Sequence[asyncio.Server]") -> None:
+    async def begin(self, servers: "Sequence[asyncio.Server]") -> None:
         """Take no further connections: they wait in the queue of the socket, for the others that listen on it."""
         self.has_begun = True
+        loop = asyncio.get_running_loop()
+        for listening in chain.from_iterable(each.sockets for each in servers):
+            # Not every loop of Windows has readers.
+            with suppress(NotImplementedError):
+                loop.remove_reader(listening.fileno())
+        # asyncio drops a connection that it has accepted, and not yet set up, when its server closes.
+        await asyncio.sleep(_LOOK_SECONDS)
         for each in servers:
             each.close()
 

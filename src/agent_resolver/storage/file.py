@@ -42,7 +42,7 @@ def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> 
         UnreadableFile: There is no such file, or it is no regular file, or may not be read.
         OversizeFile: It is larger than `limit`.
     """
-    with _open_regular(path) as file:
+    with open_regular(path) as file:
         found = os.fstat(file.fileno())
         # Asked of the open file: under its name there may be another one a moment later.
         if users and found.st_uid not in users:
@@ -72,7 +72,7 @@ def stamp_of(path: str) -> Stamp | None:
 def read_head(path: str, size: int) -> bytes | None:
     """The first bytes of a regular file, or None when nothing is there."""
     try:
-        with _open_regular(path) as file:
+        with open_regular(path) as file:
             return file.read(size)
     except UnreadableFile as error:
         if error.missing:
@@ -83,7 +83,7 @@ def read_head(path: str, size: int) -> bytes | None:
 def same_content(path: str, content: Iterable[bytes]) -> bool:
     """Whether a file is there and holds exactly `content`."""
     try:
-        with _open_regular(path) as file:
+        with open_regular(path) as file:
             return all(file.read(len(piece)) == piece for piece in content) and not file.read(1)
     except UnreadableFile as error:
         if error.missing:
@@ -216,7 +216,12 @@ def _in_our_words(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _open_regular(path: str) -> Iterator[FileIO]:
+def open_regular(path: str) -> Iterator[FileIO]:
+    """Open a regular file for reading.
+
+    Raises:
+        UnreadableFile: There is no such file, or it is not a regular file, or may not be read.
+    """
     try:
         with FileIO(path, opener=_open_without_waiting) as file:
             yield file

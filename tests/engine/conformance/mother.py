@@ -4,6 +4,7 @@ For each line of JSON on its input, a `Task`, it forks a process that does it, a
 number on its input it waits for the process of that id, and writes how it ended.
 """
 
+import faulthandler
 import os
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from tests.dying import KILLED
 from tests.engine.conformance.families import IN_FLIGHT
 
 PATIENCE_SECONDS = 60
+ERRORS = "errors"
+"""The file in the folder of a task that says why its process failed."""
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -64,7 +67,7 @@ class Mother:
     def do(self, task: Task) -> bool:
         """Do a task to its end; False if its process was killed at its point."""
         code = self.wait(self.fork(task))
-        assert code in {0, KILLED}, f"{task.does} ended with {code}"
+        assert code in {0, KILLED}, f"{task.does} ended with {code}: {(Path(task.folder) / ERRORS).read_text()}"
         return code == 0
 
     def _ask(self, line: str) -> int:
@@ -106,13 +109,16 @@ def _do(line: str, do_task: Callable[[Task], None]) -> None:
     task = msgspec.json.decode(line, type=Task)
     # Where a run is lost a worker would wait for ever.
     signal.alarm(PATIENCE_SECONDS)
-    try:
-        do_task(task)
-    except BaseException:  # noqa: BLE001 - whatever it is, the test has to hear of it
-        with (Path(task.folder) / "errors").open("a") as file:
-            traceback.print_exc(file=file)
-        os._exit(1)
-    os._exit(0)
+    with (Path(task.folder) / ERRORS).open("a") as errors:
+        # A fault in a library leaves the stacks of all threads there.
+        faulthandler.enable(errors)
+        try:
+            do_task(task)
+        except BaseException:  # noqa: BLE001 - whatever it is, the test has to hear of it
+            traceback.print_exc(file=errors)
+            errors.flush()
+            os._exit(1)
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -83,12 +83,16 @@ def _has_faults(reading: "SourcesReading") -> bool:
 
 
 def _read_existing(path: str) -> bytes | None:
+    from agent_resolver.project.index import refuse_compiled
+
     try:
-        return read_index_bytes(path)
+        raw = read_index_bytes(path)
     except UnreadableFile as error:
         if error.missing:
             return None
         raise
+    refuse_compiled(path, raw, "--output")
+    return raw
 
 
 def _parse_existing(raw: bytes | None, path: str) -> Index:

@@ -1,12 +1,14 @@
 """Holds the tables of a compiled index against its own entries: what a choice trusts, read in full."""
 
+from hashlib import sha256
+
 import msgspec
 
 from agent_resolver.core.candidate_bits import ordinals
-from agent_resolver.storage.index_file.layout import MOST_SCOPES
+from agent_resolver.storage.index_file.layout import MOST_CATEGORIES, MOST_SCOPES
 from agent_resolver.storage.index_file.reader import IndexTables
 from agent_resolver.storage.index_file.servers import CompiledServers
-from agent_resolver.storage.index_file.writer import grouped
+from agent_resolver.storage.index_file.writer import CategoryCandidates, grouped
 
 
 def check_tables(tables: IndexTables, servers: CompiledServers) -> None:
@@ -32,6 +34,21 @@ def check_tables(tables: IndexTables, servers: CompiledServers) -> None:
             _require(listed == sorted(category.offers.items()))
             names = sorted(category.offers) if offers <= MOST_SCOPES else []
             _require(msgspec.json.decode(scopes, type=list[str]) == names)
+        _check_scopes(tables, expected)
+        for number, source in enumerate(tables.about.sources):
+            overlay = tables.overlay(number)
+            has_none = not overlay and not source.overlay_sha256
+            _require(has_none or source.overlay_sha256 == sha256(overlay).hexdigest())
+
+
+def _check_scopes(tables: IndexTables, expected: dict[str, CategoryCandidates]) -> None:
+    by_scope: dict[str, list[str]] = {}
+    for name, category in expected.items():
+        for scope in category.offers:
+            by_scope.setdefault(scope, []).append(name)
+    by_scope.pop("", None)
+    found = [tables.scope(number) for number in range(tables.about.scopes)]
+    _require(found == [(scope, names[:MOST_CATEGORIES]) for scope, names in sorted(by_scope.items())])
 
 
 def _require(holds: bool) -> None:  # noqa: FBT001 - the only argument

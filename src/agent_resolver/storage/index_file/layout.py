@@ -12,13 +12,16 @@
 | `place` | up to `BLOCK` entries of a cache: where each begins and ends in the JSON, and its check |
 
 Rows are numbered from 0 without a gap and in order, so that a search that finds nothing has seen the two neighbours: a
-row that is missing is damage, not an answer. Each row has a check over its number and its content.
+row that is missing is damage, not an answer. Each row has a check over its number and its content, salted with the
+sources: rows of two builds never mix, even if one file is copied over the other while that is read.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
+import msgspec
 from msgspec import Struct
 
 FORMAT: Final = 1
@@ -112,18 +115,27 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a cache: when its source was read, in nanoseconds."""
 
 
-def checksum(table: str, number: int, *parts: bytes) -> int:
-    """The check of a row: another for the same content in another place."""
-    found = crc32(number.to_bytes(8, "little"), _TABLE_NUMBERS[table])
+NO_SALT: Final = 0
+"""The salt of the row of `about`, which states what the salt of the other rows is made of."""
+
+
+def salt_of(sources: Sequence[SourceFile], stamp: tuple[int, ...]) -> int:
+    """The salt of the checks of a file that was built from these sources."""
+    return crc32(msgspec.json.encode((sources, stamp)))
+
+
+def checksum(table: str, number: int, *parts: bytes, salt: int) -> int:
+    """The check of a row: another for the same content in another place, or in the file of another build."""
+    found = crc32(number.to_bytes(8, "little"), _TABLE_NUMBERS[table] ^ salt)
     for part in parts:
         # With its length, so that nothing can move from one part to the next.
         found = crc32(part, crc32(len(part).to_bytes(8, "little"), found))
     return found
 
 
-def entry_checksum(number: int, body: bytes, place: tuple[int, int, int, int]) -> int:
+def entry_checksum(number: int, body: bytes, place: tuple[int, int, int, int], *, salt: int) -> int:
     """The check of an entry: its body, its source, position, line and column."""
-    return crc32(_ENTRY_PLACE.pack(*place), crc32(body, number))
+    return crc32(_ENTRY_PLACE.pack(*place), crc32(body, number ^ salt))
 
 
 def body_checksum(number: int, body: bytes) -> int:

@@ -16,6 +16,7 @@ from agent_resolver.storage.index_file.layout import (
     BLOCK,
     ENTRY_TABLE,
     FORMAT,
+    NO_SALT,
     PLACE,
     PLACE_TABLE,
     TABLES,
@@ -24,6 +25,7 @@ from agent_resolver.storage.index_file.layout import (
     checksum,
     entry_checksum,
     integers,
+    salt_of,
 )
 
 _DAMAGE: Final = (
@@ -34,6 +36,7 @@ _DAMAGE: Final = (
     ArithmeticError,
     AttributeError,
     LookupError,
+    RecursionError,
     TypeError,
     ValueError,
 )
@@ -83,12 +86,14 @@ class IndexTables:
         self._reading = _Reading(self)
         self._blocks: dict[int, tuple[Any, ...]] = {}
         with self.reading():
-            # Others replace the file and never change it, so that no lock is needed.
+            # Others replace the file and do not change it, so that no lock is needed; the salt shows one who does.
             uri = f"file:{_quoted(path)}?mode=ro&immutable=1"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        self._salt = NO_SALT
         try:
             self._refuse_others()
             self.about = self._read_about()
+            self._salt = salt_of(self.about.sources, self.about.stamp)
         except BaseException:
             self.close()
             raise
@@ -108,6 +113,8 @@ class IndexTables:
     def _refuse_others(self) -> None:
         with self.reading():
             self._connection.execute("PRAGMA mmap_size = 0")
+            # Nothing that the file declares may call a function.
+            self._connection.execute("PRAGMA trusted_schema = OFF")
             application, version = (self._mark(name) for name in ("application_id", "user_version"))
         if application != APPLICATION:
             problem = "is a SQLite file that `agent index build` did not write"
@@ -141,7 +148,7 @@ class IndexTables:
         if row is None:
             raise _Damaged
         *values, seal = row
-        if checksum(table, number, *map(_part, values)) != seal:
+        if checksum(table, number, *map(_part, values), salt=self._salt) != seal:
             raise _Damaged
         return tuple(values)
 
@@ -152,7 +159,8 @@ class IndexTables:
             if row is None:
                 raise _Damaged
             name, *sizes, scopes, seal = row
-            if checksum("category", number, name.encode(), integers(*sizes), scopes.encode()) != seal:
+            parts = name.encode(), integers(*sizes), scopes.encode()
+            if checksum("category", number, *parts, salt=self._salt) != seal:
                 raise _Damaged
             return name, sizes[0], sizes[1], sizes[2], sizes[3], scopes
 
@@ -175,11 +183,12 @@ class IndexTables:
 
     def _block(self, number: int) -> tuple[Any, ...]:
         """A block of candidates; the last few are kept, since one question asks for one of them again and again."""
-        if number not in self._blocks:
+        block = self._blocks.get(number)
+        if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:
                 self._blocks.clear()
-            self._blocks[number] = self._row("candidates", number)
-        return self._blocks[number]
+            block = self._blocks[number] = self._row("candidates", number)
+        return block
 
     def offer(self, number: int, total: int) -> tuple[str, int]:
         """A scope, and the candidates of a category of `total` that offer it."""
@@ -197,14 +206,20 @@ class IndexTables:
             rows = self._connection.execute(_OFFERS, (first, first + total)).fetchall()
             if len(rows) != total:
                 raise _Damaged
-            return {_checked_offer(number, row)[0] for number, *row in rows}
+            return {self._checked_offer(number, row)[0] for number, *row in rows}
 
     def _offer(self, number: int) -> tuple[str, int, bytes]:
         with self.reading():
             row = self._connection.execute(_ROWS["offer"], (number,)).fetchone()
             if row is None:
                 raise _Damaged
-            return _checked_offer(number, row)
+            return self._checked_offer(number, row)
+
+    def _checked_offer(self, number: int, row: Sequence[Any]) -> tuple[str, int, bytes]:
+        scope, is_list, candidates, seal = row
+        if checksum("offer", number, scope.encode(), integers(is_list), candidates, salt=self._salt) != seal:
+            raise _Damaged
+        return scope, is_list, candidates
 
     def scope(self, number: int) -> tuple[str, list[str]]:
         """A scope, and the first categories that offer it."""
@@ -224,7 +239,16 @@ class IndexTables:
             row = self._connection.execute(_ROWS["entry"], (number,)).fetchone()
             if row is None:
                 raise _Damaged
-            return _checked_entry(number, row)
+            return self._checked_entry(number, row)
+
+    def _checked_entry(self, number: int, row: Sequence[Any]) -> tuple[bytes, int, int, int, int]:
+        text, source, position, line, column, seal = row
+        body = text.encode()
+        if entry_checksum(number, body, (source, position, line, column), salt=self._salt) != seal:
+            raise _Damaged
+        if source >= len(self.about.sources):
+            raise _Damaged
+        return body, source, position, line, column
 
     def every_entry(self) -> Iterator[tuple[bytes, int, int, int, int]]:
         """Every entry, by id and version."""
@@ -234,7 +258,7 @@ class IndexTables:
             for number, row in enumerate(rows):
                 if row[0] != number:
                     raise _Damaged
-                yield _checked_entry(number, row[1:])
+                yield self._checked_entry(number, row[1:])
             if number + 1 != self.about.servers:
                 raise _Damaged
 
@@ -247,9 +271,11 @@ class IndexTables:
 
     def _places(self, block: int) -> tuple[Any, ...]:
         # Neighbours are asked for one after the other.
-        if self._last_places[0] != block:
-            self._last_places = (block, self._row("place", block))
-        return self._last_places[1]
+        known, places = self._last_places
+        if known != block:
+            places = self._row("place", block)
+            self._last_places = (block, places)
+        return places
 
     @cached_property
     def _last_places(self) -> tuple[int, tuple[Any, ...]]:
@@ -260,21 +286,6 @@ _EVERY_ENTRY: Final = "SELECT number, body, source, position, line, column, chec
 
 
 _OFFERS: Final = "SELECT number, scope, is_list, candidates, checksum FROM offer WHERE number >= ? AND number < ?"
-
-
-def _checked_offer(number: int, row: Sequence[Any]) -> tuple[str, int, bytes]:
-    scope, is_list, candidates, seal = row
-    if checksum("offer", number, scope.encode(), integers(is_list), candidates) != seal:
-        raise _Damaged
-    return scope, is_list, candidates
-
-
-def _checked_entry(number: int, row: tuple[Any, ...]) -> tuple[bytes, int, int, int, int]:
-    text, source, position, line, column, seal = row
-    body = text.encode()
-    if entry_checksum(number, body, (source, position, line, column)) != seal:
-        raise _Damaged
-    return body, source, position, line, column
 
 
 def _part(value: Any) -> bytes:  # noqa: ANN401 - a column

@@ -1,7 +1,7 @@
 """The servers of a compiled index: only what a question needs is read of it."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_KEPT: Final = 4_096
 """The number of rows of a kind that are kept for the next question."""
+_MOST_BITS: Final = 32 * 1024 * 1024
+"""The size of the sets of candidates of a category that are kept: 4 MiB."""
 _Item = TypeVar("_Item")
 
 
@@ -55,8 +57,8 @@ class Bodies(Protocol):
     def source_of(self, number: int) -> int:
         """The number of the source that an entry comes from."""
 
-    def place(self, number: int) -> Body:
-        """The JSON of an entry, and where it is in its source."""
+    def places(self, numbers: Collection[int]) -> Iterable[tuple[int, Body]]:
+        """The JSON of these entries, each by its number, and where it is in its source."""
 
     def each(self) -> Iterator[tuple[bytes, int]]:
         """The JSON of every entry, by id and version, and the number of its source."""
@@ -76,9 +78,9 @@ class StoredBodies:
         """The number of the source that an entry comes from."""
         return self._tables.entry(number)[1]
 
-    def place(self, number: int) -> Body:
-        """The JSON of an entry, and where it is in its source."""
-        return Body(*self._tables.entry(number))
+    def places(self, numbers: Collection[int]) -> Iterable[tuple[int, Body]]:
+        """The JSON of these entries, each by its number, and where it is in its source."""
+        return ((number, Body(*self._tables.entry(number))) for number in numbers)
 
     def each(self) -> Iterator[tuple[bytes, int]]:
         """The JSON of every entry, by id and version, and the number of its source."""
@@ -94,6 +96,8 @@ class CompiledServers:
         self._offerings: dict[str, CompiledOffering] = {}
         self._layers: dict[int, OverlayLayer | None] = {}
         self._names: dict[int, str] = {}
+        self._positions: dict[int, int] = {}
+        """Of the servers whose places were looked up last."""
 
     def __len__(self) -> int:
         return self._tables.about.servers
@@ -155,13 +159,26 @@ class CompiledServers:
 
     def position(self, server: Server) -> int:
         """The place of a server in its source, counted from 0."""
-        return self.place(server).position
+        number = self._number_of(server)
+        if number not in self._positions:
+            [_] = self.places([server])
+        return self._positions[number]
 
-    def place(self, server: Server) -> Body:
-        """The JSON of a server, and where it is in its source."""
+    def places(self, servers: Iterable[Server]) -> list[tuple[Server, Body]]:
+        """The JSON of these servers, and where it is in its source: looked up together, since a cache reads it all."""
+        by_number = {self._number_of(server): server for server in servers}
+        found = [(by_number[number], number, body) for number, body in self._bodies.places(by_number)]
+        self._positions = {number: body.position for _, number, body in found}
+        return [(server, body) for server, _, body in found]
+
+    def source_of(self, server: Server) -> int:
+        """The number of the source that a server comes from."""
+        return self._bodies.source_of(self._number_of(server))
+
+    def _number_of(self, server: Server) -> int:
         number = self._number((server.id, server.version))
         assert number is not None  # noqa: S101 - the server was read here
-        return self._bodies.place(number)
+        return number
 
     def server(self, number: int) -> Server:
         """The server with this number."""
@@ -207,10 +224,12 @@ class CompiledServers:
         return number if number < len(self) and self._key(number) == key else None
 
     def _category_name(self, number: int) -> str:
-        if number not in self._names:
+        # Threads of a server may share an index: what is looked up is returned, whatever is forgotten meanwhile.
+        name = self._names.get(number)
+        if name is None:
             _make_room(self._names)
-            self._names[number] = self._tables.category(number)[0]
-        return self._names[number]
+            name = self._names[number] = self._tables.category(number)[0]
+        return name
 
     def _open_offering(self, category: str) -> "CompiledOffering":
         total = self._tables.about.categories
@@ -303,14 +322,15 @@ class CompiledOffering:
 
     def _with_scope(self, scope: str) -> int:
         """The candidates that offer a scope."""
-        if scope not in self._known:
+        known = self._known.get(scope)
+        if known is None:
             place = self._place_of(scope)
             found = ("", 0)
             if place < self._offers:
                 found = self._tables.offer(self._first_offer + place, self._total)
-            _make_room(self._known)
-            self._known[scope] = found[1] if found[0] == scope else 0
-        return self._known[scope]
+            _make_room(self._known, _MOST_BITS // (self._total + 1))
+            known = self._known[scope] = found[1] if found[0] == scope else 0
+        return known
 
     def _place_of(self, scope: str) -> int:
         if self._listed:
@@ -318,10 +338,11 @@ class CompiledOffering:
         return _bisect(self._offers, scope, lambda each: self._scope_name(self._first_offer + each))
 
     def _scope_name(self, number: int) -> str:
-        if number not in self._names:
+        name = self._names.get(number)
+        if name is None:
             _make_room(self._names)
-            self._names[number] = self._tables.scope_of_offer(number)
-        return self._names[number]
+            name = self._names[number] = self._tables.scope_of_offer(number)
+        return name
 
 
 def _bisect(total: int, wanted: _Item, at: Callable[[int], _Item]) -> int:
@@ -336,6 +357,6 @@ def _bisect(total: int, wanted: _Item, at: Callable[[int], _Item]) -> int:
     return low
 
 
-def _make_room(kept: dict[Any, Any]) -> None:
-    if len(kept) >= _MOST_KEPT:
+def _make_room(kept: dict[Any, Any], most: int = _MOST_KEPT) -> None:
+    if len(kept) >= min(most, _MOST_KEPT):
         kept.clear()

@@ -22,6 +22,7 @@ from agent_resolver.storage.index_file.layout import (
     FORMAT,
     MOST_CATEGORIES,
     MOST_SCOPES,
+    NO_SALT,
     PAGE_BYTES,
     PLACE,
     PLACE_TABLE,
@@ -33,6 +34,7 @@ from agent_resolver.storage.index_file.layout import (
     checksum,
     entry_checksum,
     integers,
+    salt_of,
 )
 
 _VERSION_AT: Final = 96
@@ -108,23 +110,25 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
         connection.execute("BEGIN")
         for statement in (TABLES + (PLACE_TABLE if cache else ENTRY_TABLE)).split(";"):
             connection.execute(statement)
-        sizes = _write_categories(connection, categories)
+        files = tuple(each.file for each in sources)
+        salt = salt_of(files, cache.stamp if cache else ())
+        sizes = _write_categories(connection, categories, salt)
         places = [list(entry_places(each.raw)) for each in sources]
-        _insert(connection, "source", 3, _source_rows(sources))
+        _insert(connection, "source", 3, _source_rows(sources, salt))
         if cache is None:
-            _insert(connection, "entry", 7, _entry_rows(servers, sources, places))
+            _insert(connection, "entry", 7, _entry_rows(servers, sources, places, salt))
         else:
             in_order = (places[source][position] for _, source, position in servers)
-            _insert(connection, "place", 3, _place_rows(in_order, sources[0].raw))
+            _insert(connection, "place", 3, _place_rows(in_order, sources[0].raw, salt))
         about = About(
             servers=len(servers),
-            sources=tuple(each.file for each in sources),
+            sources=files,
             stamp=cache.stamp if cache else (),
             read_at=cache.read_at if cache else 0,
             **sizes,
         )
         content = msgspec.json.encode(about)
-        _insert(connection, "about", 3, [(0, content.decode(), checksum("about", 0, content))])
+        _insert(connection, "about", 3, [(0, content.decode(), checksum("about", 0, content, salt=NO_SALT))])
         connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
         raise OSError(None, str(error)) from error
@@ -165,7 +169,9 @@ def grouped(servers: Iterable[Server]) -> dict[str, CategoryCandidates]:
     return dict(sorted(grouped.items()))
 
 
-def _write_categories(connection: sqlite3.Connection, categories: dict[str, CategoryCandidates]) -> dict[str, int]:
+def _write_categories(
+    connection: sqlite3.Connection, categories: dict[str, CategoryCandidates], salt: int
+) -> dict[str, int]:
     """Write the categories with all that belongs to them, and return the sizes of the tables."""
     blocks, offers = count(), count()
     next_block = next_offer = 0
@@ -174,36 +180,36 @@ def _write_categories(connection: sqlite3.Connection, categories: dict[str, Cate
         total, scopes = len(category.entries), sorted(category.offers)
         sizes = (total, next_block, next_offer, len(scopes))
         listed = msgspec.json.encode(scopes if len(scopes) <= MOST_SCOPES else [])
-        seal = checksum("category", number, name.encode(), integers(*sizes), listed)
+        seal = checksum("category", number, name.encode(), integers(*sizes), listed, salt=salt)
         _insert(connection, "category", 8, [(number, name, *sizes, listed.decode(), seal)])
-        _insert(connection, "candidates", 4, _block_rows(category, blocks))
-        _insert(connection, "offer", 5, _offer_rows(category, scopes, offers))
+        _insert(connection, "candidates", 4, _block_rows(category, blocks, salt))
+        _insert(connection, "offer", 5, _offer_rows(category, scopes, offers, salt))
         next_block += -(-total // BLOCK)
         next_offer += len(scopes)
         for scope in scopes:
             by_scope.setdefault(scope, []).append(number)
     by_scope.pop("", None)
     names = list(categories)
-    _insert(connection, "scope", 4, _scope_rows(by_scope, names))
+    _insert(connection, "scope", 4, _scope_rows(by_scope, names, salt))
     return {"categories": len(names), "blocks": next_block, "offers": next_offer, "scopes": len(by_scope)}
 
 
-def _block_rows(category: CategoryCandidates, numbers: Iterator[int]) -> Iterator[tuple[Any, ...]]:
+def _block_rows(category: CategoryCandidates, numbers: Iterator[int], salt: int) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(category.entries), BLOCK):
         facts = bytes(category.facts[start : start + BLOCK])
         entries = struct.pack(f"<{len(facts)}I", *category.entries[start : start + BLOCK])
         number = next(numbers)
-        yield number, facts, entries, checksum("candidates", number, facts, entries)
+        yield number, facts, entries, checksum("candidates", number, facts, entries, salt=salt)
 
 
 def _offer_rows(
-    category: CategoryCandidates, scopes: Sequence[str], numbers: Iterator[int]
+    category: CategoryCandidates, scopes: Sequence[str], numbers: Iterator[int], salt: int
 ) -> Iterator[tuple[Any, ...]]:
     total = len(category.entries)
     for scope in scopes:
         is_list, candidates = _packed(category.offers[scope], total)
         number = next(numbers)
-        seal = checksum("offer", number, scope.encode(), integers(is_list), candidates)
+        seal = checksum("offer", number, scope.encode(), integers(is_list), candidates, salt=salt)
         yield number, scope, is_list, candidates, seal
 
 
@@ -218,37 +224,40 @@ def _packed(ordinals: Sequence[int], total: int) -> tuple[bool, bytes]:
     return False, bytes(bits)
 
 
-def _scope_rows(by_scope: dict[str, list[int]], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _scope_rows(by_scope: dict[str, list[int]], names: Sequence[str], salt: int) -> Iterator[tuple[Any, ...]]:
     for number, (scope, categories) in enumerate(sorted(by_scope.items(), key=itemgetter(0))):
         listed = msgspec.json.encode([names[each] for each in categories[:MOST_CATEGORIES]])
-        yield number, scope, listed.decode(), checksum("scope", number, scope.encode(), listed)
+        yield number, scope, listed.decode(), checksum("scope", number, scope.encode(), listed, salt=salt)
 
 
-def _source_rows(sources: Iterable[BuiltFrom]) -> Iterator[tuple[Any, ...]]:
+def _source_rows(sources: Iterable[BuiltFrom], salt: int) -> Iterator[tuple[Any, ...]]:
     for number, source in enumerate(sources):
         overlay = source.overlay or b""
-        yield number, overlay.decode(), checksum("source", number, overlay)
+        yield number, overlay.decode(), checksum("source", number, overlay, salt=salt)
 
 
 def _entry_rows(
-    servers: Sequence[tuple[Server, int, int]], sources: Sequence[BuiltFrom], places: Sequence[Sequence[EntryPlace]]
+    servers: Sequence[tuple[Server, int, int]],
+    sources: Sequence[BuiltFrom],
+    places: Sequence[Sequence[EntryPlace]],
+    salt: int,
 ) -> Iterator[tuple[Any, ...]]:
     raws = [each.raw for each in sources]
     for number, (_, source, position) in enumerate(servers):
         start, end, line, column = places[source][position]
         body = raws[source][start:end]
-        seal = entry_checksum(number, body, (source, position, line, column))
+        seal = entry_checksum(number, body, (source, position, line, column), salt=salt)
         yield number, body.decode(), source, position, line, column, seal
 
 
-def _place_rows(places: Iterable[EntryPlace], raw: bytes) -> Iterator[tuple[Any, ...]]:
+def _place_rows(places: Iterable[EntryPlace], raw: bytes, salt: int) -> Iterator[tuple[Any, ...]]:
     packed, number = [], 0
     for entry, (start, end, _, _) in enumerate(places):
         packed.append(PLACE.pack(start, end - start, body_checksum(entry, raw[start:end])))
         if len(packed) == BLOCK:
             block = b"".join(packed)
-            yield number, block, checksum("place", number, block)
+            yield number, block, checksum("place", number, block, salt=salt)
             packed, number = [], number + 1
     if packed:
         block = b"".join(packed)
-        yield number, block, checksum("place", number, block)
+        yield number, block, checksum("place", number, block, salt=salt)

@@ -1,6 +1,7 @@
 """The address of a Postgres database, and what may be said of it."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +22,21 @@ _BOUNDS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "40000",
 }
+
+
+# After `/`, `?` or `@` in a password that is not encoded, libpq takes the rest for a host, a port or a database.
+_FORM: Final = re.compile(r"[a-z]+://([^/?@]*@[^/?@]*(/[^?@]*)?(\?.*)?|[^/?@]*/[^?@]*(\?.*)?|[^/?@]*(\?[^@]*)?)")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class NotAnAddress(UnreadableFile):
+    """The address of the state is not one of Postgres, or not the one that its author meant."""
+
+    hint = "in a user or password write `/` as `%2F`, `?` as `%3F`, `@` as `%40` and `%` as `%25`"
+
+    def __init__(self) -> None:
+        # The address is not quoted: any part of it may be a part of the password.
+        super().__init__("state.url", "is not an address of Postgres, postgresql://host/database")
 
 
 class Unencrypted(UnreadableFile):
@@ -45,14 +61,11 @@ class PostgresAddress:
             environment: The variables of libpq that fill in what the URL leaves out.
 
         Raises:
-            UnreadableFile: It is not such a URL.
+            NotAnAddress: It is not such a URL.
+            UnreadableFile: It names a service, whose file says where the database is.
             Unencrypted: It leads to another machine, without TLS and without saying that this is meant.
         """
-        try:
-            given = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
-        except psycopg.ProgrammingError:
-            # The message of libpq may quote a part of the password.
-            raise UnreadableFile("state.url", "is not an address of Postgres, postgresql://host/database") from None
+        given = _parse(url)
         defaults = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
         known = {key: value.decode() for key, value in defaults.items() if value} | given
         hosts = (known.get("host") or known.get("hostaddr") or "").split(",")
@@ -81,6 +94,32 @@ class PostgresAddress:
                 given["sslrootcert"] = "system"
         elif mode not in _ENCRYPTED | {"disable"}:
             raise Unencrypted(self.name)
+
+
+def _parse(url: str) -> dict[str, str]:
+    """The parts of a URL, by their names in libpq.
+
+    Raises:
+        NotAnAddress: It is not such a URL, or has parts that may be the rest of a password.
+    """
+    if not _FORM.fullmatch(url):
+        raise NotAnAddress
+    try:
+        given = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+    except psycopg.ProgrammingError:
+        # The message of libpq may quote a part of the password.
+        raise NotAnAddress from None
+    ports = given.get("port", "").replace(",", "")
+    has_at = "@" in given.get("host", "").lstrip("@")
+    is_number = ports.isascii() and ports.isdigit()
+    # libpq ends a text at a zero character.
+    has_control = any(map(_CONTROL.search, (url, *given.values())))
+    if has_at or has_control or not (is_number or not ports):
+        raise NotAnAddress
+    if "service" in given:
+        # Its file may name another machine, for which nothing would ask for TLS.
+        raise UnreadableFile("state.url", "names a service of libpq: write the host and the database of the service")
+    return given
 
 
 def _own_root() -> str:

@@ -20,6 +20,7 @@ _FIXED: Final = f"""
     SET synchronous_commit = on;
     SELECT pg_advisory_lock_shared({LOCKS}, {IN_USE});
 """
+_STARTED: Final = "SELECT backend_start FROM pg_stat_activity WHERE pid = ?"
 # A process that stops in the middle of a transaction loses it, before those that wait for its rows give up.
 _BOUNDS: Final = {
     "statement_timeout": "120s",
@@ -44,6 +45,16 @@ class UnreachableState(UnreadableFile):
         super().__init__(name, f"cannot be reached: {' '.join(str(error).split())}")
 
 
+class StateHeldAlone(UnreadableFile):
+    """Another process has the state to itself, for longer than this one waits."""
+
+    exit_code = 1
+    hint = "try again once `agent state rotate-key` or `agent state migrate` has ended"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "is being sealed with another key, or moved, by another process")
+
+
 class PostgresConnection:
     """Runs statements of the adapters; `?` marks the place of a value."""
 
@@ -54,6 +65,8 @@ class PostgresConnection:
         self.raw = raw
         self.process = raw.info.backend_pid
         """The id of the server's process for this connection."""
+        self.started = self.execute(_STARTED, (self.process,)).fetchone()[0]
+        """When that process began: after a restart of the server another one may have its id. None if it is hidden."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> SqlCursor:
         """Run one statement."""
@@ -95,6 +108,7 @@ def connect(address: PostgresAddress) -> PostgresConnection:
     Raises:
         psycopg.Error: The server cannot be reached, or refuses.
         Unencrypted: The server is on another machine, and does not encrypt.
+        StateHeldAlone: Another process has the state to itself.
     """
     raw: psycopg.Connection[Any] = psycopg.connect(**address.parameters, autocommit=True)  # type: ignore[arg-type]
     try:
@@ -103,6 +117,9 @@ def connect(address: PostgresAddress) -> PostgresConnection:
         chosen = address.parameters.get("options", "")
         bounds = [f"SET {name} = '{value}';" for name, value in _BOUNDS.items() if name not in chosen]
         connection.run("".join((*bounds, _FIXED)))
+    except errors.LockNotAvailable:
+        raw.close()
+        raise StateHeldAlone(address.name) from None
     except BaseException:
         raw.close()
         raise
@@ -121,6 +138,7 @@ def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnecti
 
     Raises:
         UnreachableState: It did not answer in time.
+        StateHeldAlone: Another process has the state to itself.
     """
     deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
     while True:
@@ -150,9 +168,9 @@ def _translated(statement: str) -> bytes:
 
 
 def _storable(parameters: Sequence[Any]) -> list[Any]:
-    """The values as Postgres can keep them: its texts hold no zero character."""
-    return [_without_zero(value) for value in parameters]
+    return [without_zero(value) for value in parameters]
 
 
-def _without_zero(value: object) -> object:
+def without_zero(value: Any) -> Any:  # noqa: ANN401 - the value of any column
+    """The value as Postgres can keep it: its texts hold no zero character."""
     return value.replace("\x00", "\\x00") if isinstance(value, str) else value

@@ -27,13 +27,28 @@ from agent_resolver.storage.sql.database import StoreDatabase
 if TYPE_CHECKING:
     from agent_resolver.storage.postgres.watch import Watch
 
-_RETURN_SECONDS: Final = 30
+RETURN_SECONDS: Final = 30
 """How long a server may take to come back, before what waits for it fails."""
-_BEGIN: Final = f"BEGIN; SELECT pg_advisory_xact_lock_shared({LOCKS}, {WRITING})"
+# An operator may have given the database or the role another isolation, under which a batch would fail again and again.
+_BEGIN: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCKS}, {WRITING})"
 _LOOK: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LONGEST_LOOK: Final = "SET idle_in_transaction_session_timeout = '10min'; SET statement_timeout = '10min'"
 """A look holds up no writer, and may take its time."""
 _PAUSE: Final = 0.005
+_END: Final = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid = ? AND backend_start IS NOT DISTINCT FROM ?
+"""
+
+
+class RotatedKey(UnreadableFile):
+    """The state was sealed with another key than this process knows it by."""
+
+    exit_code = 1
+    hint = "start this process again"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "was sealed with another key while this process had lost its connection to it")
 
 
 class PostgresDatabase(StoreDatabase):
@@ -79,9 +94,12 @@ class PostgresDatabase(StoreDatabase):
 
     def _prepare(self, keys: KeyRing | None) -> None:
         reading = self._ready_to_read(0)
-        if read_version(reading) < len(MIGRATIONS):
+        version = read_version(reading)
+        if version:
+            refuse_foreign(reading, self.path)
+        if version < len(MIGRATIONS):
             migrate(self._ready_to_write(0), self.path, self.trail_key)
-        refuse_foreign(reading, self.path)
+            refuse_foreign(reading, self.path)
         if keys is not None:
             self._find_key(keys, reading)
 
@@ -119,8 +137,8 @@ class PostgresDatabase(StoreDatabase):
             UnreadableFile: It cannot be written.
         """
         if self.watch is not None:
-            self.watch.start()
-        connection = self._ready_to_write(_RETURN_SECONDS)
+            self.watch.start(RETURN_SECONDS)
+        connection = self._ready_to_write(RETURN_SECONDS)
         try:
             self._has_part = False
             connection.run(_BEGIN)
@@ -161,9 +179,9 @@ class PostgresDatabase(StoreDatabase):
             UnreadableFile: It cannot be found out.
         """
         try:
-            connection = self._ready_to_write(_RETURN_SECONDS)
+            connection = self._ready_to_write(RETURN_SECONDS)
             # The server's process may still be at it.
-            _end_process(connection, lost.process)
+            _end_process(connection, lost)
             found = connection.execute("SELECT batch FROM owner WHERE name = ?", (name,)).fetchone()
         except (psycopg.Error, UnreadableFile) as unknown:
             problem = f"was lost during a commit, and it is not known whether that was done: {unknown}"
@@ -217,7 +235,7 @@ class PostgresDatabase(StoreDatabase):
             DoAgain: The connection was lost, and the work can be done again.
             UnreadableFile: It cannot be read.
         """
-        connection = self._ready_to_read(_RETURN_SECONDS)
+        connection = self._ready_to_read(RETURN_SECONDS)
         try:
             connection.run(_LOOK)
             yield connection
@@ -234,14 +252,32 @@ class PostgresDatabase(StoreDatabase):
 
     def _ready_to_write(self, seconds: float) -> PostgresConnection:
         if self._writing is None or self._writing.is_lost:
-            self._writing = connect_within(self._address, seconds)
+            self._writing = self._connected(seconds)
         return self._writing
 
     def _ready_to_read(self, seconds: float) -> PostgresConnection:
         if self._reading is None or self._reading.is_lost:
-            self._reading = connect_within(self._address, seconds)
+            self._reading = self._connected(seconds)
             self._reading.run(_LONGEST_LOOK)
         return self._reading
+
+    def _connected(self, seconds: float) -> PostgresConnection:
+        connection = connect_within(self._address, seconds)
+        try:
+            self._require_same_key(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _require_same_key(self, connection: PostgresConnection) -> None:
+        """Refuse a state whose key was changed while this process had no connection that would have prevented it.
+
+        Raises:
+            RotatedKey: It was.
+        """
+        if self.key_id and self._recorded_key(connection) != self.key_id:
+            raise RotatedKey(self.path)
 
     def _unusable(self, error: psycopg.Error) -> UnreadableFile:
         return UnreadableFile(self.path, f"cannot be used as the state: {' '.join(str(error).split())}")
@@ -257,15 +293,14 @@ def _as_exception(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
 
 
-def _end_process(connection: PostgresConnection, process: int) -> None:
+def _end_process(connection: PostgresConnection, lost: PostgresConnection) -> None:
     """Wait until the server's process for a connection that was lost has ended.
 
     Raises:
         psycopg.Error: It cannot be ended.
     """
     for _ in range(500):
-        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ? AND usename = current_user"
-        if not connection.execute(ended, (process,)).fetchall():
+        if not connection.execute(_END, (lost.process, lost.started)).fetchall():
             return
         time.sleep(0.02)
     raise psycopg.OperationalError("the server does not end the connection that was lost")

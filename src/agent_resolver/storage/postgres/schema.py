@@ -224,6 +224,7 @@ MIGRATIONS: Final = (
 """Each script brings the schema from one version to the next; they are only ever added to."""
 
 _IS_THERE: Final = f"SELECT to_regclass('{SCHEMA}.version') IS NOT NULL"
+_VERSIONS: Final = "SELECT count(*), max(number) FROM version"
 _IS_FOREIGN: Final = "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(?))"
 _ACTING: Final = """
     SELECT EXISTS (
@@ -233,14 +234,32 @@ _ACTING: Final = """
         SELECT FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class WHERE relnamespace = to_regnamespace(?)
     )
 """
+# A policy hides rows, a child table adds some, and functions, also those of checks, run with our statements.
+_ODD: Final = """
+    SELECT EXISTS (
+        SELECT FROM pg_class
+        WHERE relnamespace = to_regnamespace(?) AND (relkind NOT IN ('r', 'i', 'S', 't', 'c') OR relrowsecurity)
+    ) OR EXISTS (
+        SELECT FROM pg_inherits JOIN pg_class ON pg_class.oid = inhparent WHERE relnamespace = to_regnamespace(?)
+    ) OR EXISTS (
+        SELECT FROM pg_proc WHERE pronamespace = to_regnamespace(?)
+    ) OR EXISTS (
+        SELECT FROM pg_operator WHERE oprnamespace = to_regnamespace(?)
+    ) OR EXISTS (
+        SELECT FROM pg_constraint
+        WHERE connamespace = to_regnamespace(?) AND contype = 'c' AND pg_get_constraintdef(oid) <> 'CHECK ((id = 1))'
+    )
+"""
 
 
 def read_version(connection: PostgresConnection) -> int:
     """The version of the tables; 0 where there are none."""
     if not connection.execute(_IS_THERE).fetchone()[0]:
         return 0
-    found = connection.execute("SELECT number FROM version").fetchone()
-    return 0 if found is None else int(found[0])
+    count, number = connection.execute(_VERSIONS).fetchone()
+    # What is not one positive number was not written by this program: such a schema is refused, and not migrated.
+    is_ours = count == 1 and isinstance(number, int) and number > 0
+    return int(number) if is_ours else 0
 
 
 def refuse_foreign(connection: PostgresConnection, path: str) -> None:
@@ -254,6 +273,9 @@ def refuse_foreign(connection: PostgresConnection, path: str) -> None:
     if connection.execute(_ACTING, (SCHEMA, SCHEMA)).fetchone()[0]:
         problem = "cannot be used as the state: it has a trigger, a rule or a view, which this program never makes"
         raise UnreadableFile(path, problem)
+    if connection.execute(_ODD, (SCHEMA,) * 5).fetchone()[0]:
+        kinds = "a policy, a child table, a function, an operator or a check"
+        raise UnreadableFile(path, f"cannot be used as the state: it has {kinds} which this program never makes")
 
 
 def migrate(connection: PostgresConnection, path: str, key: bytes | None) -> None:
@@ -262,7 +284,7 @@ def migrate(connection: PostgresConnection, path: str, key: bytes | None) -> Non
     Raises:
         UnreadableFile: Another program has tables there.
     """
-    connection.run(f"BEGIN; SELECT pg_advisory_xact_lock({LOCKS}, {MIGRATING})")
+    connection.run(f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {MIGRATING})")
     try:
         version = read_version(connection)
         if version < len(MIGRATIONS):

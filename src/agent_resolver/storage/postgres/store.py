@@ -10,8 +10,8 @@ from agent_resolver.storage.clock import system_time
 from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.port import Result, Snapshot
 from agent_resolver.storage.postgres.address import PostgresAddress
-from agent_resolver.storage.postgres.connection import SCHEMA, connect_within
-from agent_resolver.storage.postgres.database import PostgresDatabase
+from agent_resolver.storage.postgres.connection import SCHEMA, connect_within, without_zero
+from agent_resolver.storage.postgres.database import RETURN_SECONDS, PostgresDatabase
 from agent_resolver.storage.postgres.schema import read_version
 from agent_resolver.storage.postgres.watch import Watch
 from agent_resolver.storage.sql.commit import DoAgain
@@ -99,6 +99,11 @@ class PostgresStore(SqlStore):
         self._require_own_process()
         return self._watch.is_gone(owner)
 
+    async def woken(self, topic: str, seconds: float) -> frozenset[str]:
+        """The keys that were woken since the last call, in any process."""
+        # Words are sent with the topic as the table has it.
+        return await super().woken(without_zero(topic), seconds)
+
     async def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
         if position is None:
             # Once for each topic, and at once: what is woken after the call must come after this position.
@@ -106,7 +111,7 @@ class PostgresStore(SqlStore):
         return await asyncio.to_thread(self._look_while_listening, topic, position)
 
     def _look_while_listening(self, topic: str, position: int) -> tuple[frozenset[str], int]:
-        self._watch.start()
+        self._watch.start(RETURN_SECONDS)
         return self._look(lambda connection: woken_after(connection, topic, position))
 
     def _give_up_name(self) -> None:

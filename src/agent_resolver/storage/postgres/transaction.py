@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from msgspec import structs
 from psycopg import errors
 
+from agent_resolver.schema.audit import Record
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.port import MOST_WAKES
+from agent_resolver.storage.postgres.connection import without_zero
 from agent_resolver.storage.postgres.lent import LentPostgresConnection
 from agent_resolver.storage.postgres.lock import FINDING, LOCKS, WAKING, WRITING, number_of
 from agent_resolver.storage.sql.transaction import SqlTransaction
@@ -15,7 +18,8 @@ if TYPE_CHECKING:
     from agent_resolver.storage.postgres.connection import PostgresConnection
 
 CHANNEL: Final = "agent_resolver"
-_MAX_PAYLOAD: Final = 2000
+_MAX_PAYLOAD: Final = 7999
+"""The bytes that a message of `NOTIFY` may have."""
 _WAKES_PER_REMOVAL: Final = 100
 
 
@@ -38,13 +42,16 @@ class PostgresTransaction(SqlTransaction):
 
     def get(self, table: Table[Row], *key: object) -> Row | None:
         """The row with this key; no other transaction can change it before this one ends."""
-        row = super().get(table, *key)
+        kept = tuple(map(without_zero, key))
+        row = super().get(table, *kept)
         if row is None:
-            self._absent.add((table.name, *key))
+            self._absent.add((table.name, *kept))
         return row
 
     def put(self, table: Table[Row], row: Row, *, only_new: bool = False) -> bool:
         """Keep a row."""
+        # A row is sealed for its key, and must have the key that is read again.
+        row = _without_zeros(row)
         name = (table.name, *table.key_of(row))
         if only_new or name not in self._absent:
             return super().put(table, row, only_new=only_new)
@@ -52,6 +59,19 @@ class PostgresTransaction(SqlTransaction):
         if not super().put(table, row, only_new=True):
             raise errors.SerializationFailure(f"another process put the row of `{table.name}` that was not there")
         return True
+
+    def drop(self, table: Table[Row], *key: object) -> bool:
+        """Remove a row."""
+        return super().drop(table, *map(without_zero, key))
+
+    def append(self, record: Record) -> None:
+        """Add a record to the trail, with the commit."""
+        # The trail is chained over what is read again.
+        super().append(structs.replace(record, run=without_zero(record.run)))
+
+    def wake(self, topic: str, key: str) -> None:
+        """Leave a row for those that wait, in any process, with the commit."""
+        super().wake(without_zero(topic), without_zero(key))
 
     def forget_read(self) -> None:
         """Read every row again: some of what was read may have been undone."""
@@ -88,8 +108,18 @@ class PostgresTransaction(SqlTransaction):
         removing = [position for position in positions if position % _WAKES_PER_REMOVAL == 0]
         if removing:
             self.connection.execute("DELETE FROM wake WHERE position <= ?", (max(removing) - MOST_WAKES,))
-        told = sorted({topic if len(topic) <= _MAX_PAYLOAD else "" for topic in topics})
+        told = sorted({topic if len(topic.encode()) <= _MAX_PAYLOAD else "" for topic in topics})
         self.connection.execute("SELECT pg_notify(?, topic) FROM unnest(?::text[]) AS topic", (CHANNEL, told))
 
     def _make_lent(self) -> LentPostgresConnection:
         return LentPostgresConnection(cast("PostgresConnection", self.connection).raw)
+
+
+def _without_zeros(row: Row) -> Row:
+    values = structs.asdict(row)
+    changed = {name: without_zero(value) for name, value in values.items() if _has_zero(value)}
+    return structs.replace(row, **changed) if changed else row
+
+
+def _has_zero(value: object) -> bool:
+    return isinstance(value, str) and "\x00" in value

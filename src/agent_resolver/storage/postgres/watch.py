@@ -3,6 +3,7 @@
 import secrets
 import selectors
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
@@ -62,8 +63,11 @@ class Watch:
         self._here, self._there = socket.socketpair()
         """A byte from here lets the thread look."""
 
-    def start(self) -> None:
+    def start(self, seconds: float = 0) -> None:
         """Be there, under the name of this process.
+
+        Args:
+            seconds: How long the server may take to come back.
 
         Raises:
             UnreachableState: The server does not answer.
@@ -71,16 +75,24 @@ class Watch:
         with self._starting:
             if self._thread is not None or self._closing.is_set():
                 return
-            connection = connect_within(self._address, 0)
+            self._connection = self._first_connection(seconds)
+            self._thread = Thread(target=self._listen, name="state words", daemon=True)
+            self._thread.start()
+
+    def _first_connection(self, seconds: float) -> PostgresConnection:
+        deadline = time.monotonic() + seconds
+        while True:
+            connection = connect_within(self._address, deadline - time.monotonic())
             try:
                 self._enter(connection)
                 connection.execute(_SWEEP, (self.name,))
             except psycopg.Error as error:
+                may_try_again = connection.is_lost and time.monotonic() < deadline
                 connection.close()
-                raise UnreadableFile(self._address.name, f"cannot keep the names of processes: {error}") from error
-            self._connection = connection
-            self._thread = Thread(target=self._listen, name="state words", daemon=True)
-            self._thread.start()
+                if not may_try_again:
+                    raise UnreadableFile(self._address.name, f"cannot keep the names of processes: {error}") from error
+            else:
+                return connection
 
     def is_gone(self, name: str) -> bool:
         """True if the process of that name has ended; one that is not known, or cannot be asked for, is not gone."""

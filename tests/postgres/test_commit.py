@@ -1,0 +1,179 @@
+"""How a process commits to Postgres: together with its own pieces of work, and beside those of other processes."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from agent_resolver.schema import PENDING, RUNS
+from agent_resolver.storage import KeyRing, PostgresStore, Transaction, UnreadableFile, trail_faults
+from agent_resolver.storage.postgres.connection import PostgresConnection, connect
+from agent_resolver.storage.postgres.database import _end_process
+from tests.postgres.test_store import append, faults, numbers, opened
+from tests.storage.conformance import action, do, read, record, run_row, write
+
+MANY = 200
+
+
+def seal_number(store: PostgresStore) -> int:
+    seal = read(store, lambda snapshot: snapshot.seal())
+    assert seal is not None
+    return seal.number
+
+
+async def write_at_once(store: PostgresStore, works: list[Callable[[Transaction], Any]]) -> list[Any]:
+    return await asyncio.gather(*(store.write(work) for work in works), return_exceptions=True)
+
+
+def test_records_that_come_together_share_a_commit_and_a_seal(url: str) -> None:
+    with opened(url) as store:
+        write(store, append(-1))
+        commits, number = store.commits, seal_number(store)
+
+        do(write_at_once(store, [append(each) for each in range(MANY)]))
+
+        used = store.commits - commits
+        assert used <= 3
+        assert seal_number(store) - number == used, "the trail is extended once for each commit"
+        assert numbers(store) == [-1, *range(MANY)]
+        assert faults(store) == []
+
+
+def test_the_seal_is_not_locked_while_work_goes_on(url: str) -> None:
+    """Another process adds to the trail while a piece of work that has appended already is not done."""
+    has_appended, may_end = threading.Event(), threading.Event()
+
+    def slow(transaction: Transaction) -> None:
+        append(1)(transaction)
+        has_appended.set()
+        assert may_end.wait(60)
+
+    with opened(url) as store, opened(url) as other:
+        thread = threading.Thread(target=lambda: write(store, slow))
+        thread.start()
+        try:
+            assert has_appended.wait(60)
+            write(other, append(2))
+            assert numbers(other) == [2]
+        finally:
+            may_end.set()
+            thread.join()
+
+        assert numbers(other) == [2, 1]
+        assert faults(other) == []
+
+
+def test_a_process_has_one_session_that_writes_one_that_reads_and_one_that_listens(url: str) -> None:
+    async def use(store: PostgresStore) -> None:
+        await store.woken("topic", 0)
+        await asyncio.gather(*(store.write(append(number)) for number in range(20)))
+        await asyncio.gather(*(store.read(lambda snapshot: snapshot.find(RUNS)) for _ in range(20)))
+
+    named = f"{url}?application_name=counted"
+    with opened(named) as store, psycopg.connect(url) as connection:
+        threads = [threading.Thread(target=lambda: asyncio.run(use(store))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store.is_gone("another")
+
+        counting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'"
+        assert connection.execute(counting).fetchone() == (3,)
+
+
+def test_a_statement_that_takes_too_long_fails_its_work_alone(url: str) -> None:
+    with opened(f"{url}?options=-c%20statement_timeout%3D1s") as store:
+        write(store, lambda transaction: transaction.put(RUNS, run_row("1")))
+        with psycopg.connect(url) as connection:
+            connection.execute("SELECT * FROM agent_resolver.run FOR UPDATE")
+            outcomes = do(
+                write_at_once(
+                    store,
+                    [append(1), lambda transaction: transaction.put(RUNS, run_row("1", reason="late")), append(2)],
+                )
+            )
+
+        assert isinstance(outcomes[1], UnreadableFile | psycopg.errors.QueryCanceled)
+        assert "statement timeout" in str(outcomes[1])
+        assert numbers(store) == [1, 2]
+        write(store, append(3))
+        assert read(store, lambda snapshot: snapshot.get(RUNS, "1")) == run_row("1")
+        assert faults(store) == []
+
+
+def test_a_row_of_many_megabytes_is_kept_as_it_is(url: str) -> None:
+    words = "wörds " * 3_000_000
+    with opened(url) as store:
+        write(store, lambda transaction: transaction.put(PENDING, action("a", needs=words)))
+        found = read(store, lambda snapshot: snapshot.get(PENDING, "a"))
+        assert found is not None
+        assert found.needs == words
+
+
+def test_a_name_too_long_for_an_index_fails_its_work_alone(url: str) -> None:
+    # A text that can be compressed would fit.
+    name = "".join(chr(0x4E00 + number) for number in range(6000))
+    with opened(url) as store:
+        outcomes = do(
+            write_at_once(store, [append(1), lambda transaction: transaction.put(PENDING, action(name)), append(2)])
+        )
+
+        assert "index row" in str(outcomes[1])
+        assert numbers(store) == [1, 2]
+        assert faults(store) == []
+
+
+def test_the_isolation_that_a_database_has_as_its_default_does_not_matter(url: str) -> None:
+    name = url.rpartition("/")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'".encode())
+
+    def isolation(transaction: Transaction) -> object:
+        return transaction.lend().execute("SHOW transaction_isolation").fetchone()[0]
+
+    with opened(url) as store:
+        assert write(store, isolation) == "read committed"
+
+
+def test_the_session_of_another_process_is_not_taken_for_a_lost_one(url: str) -> None:
+    """After a restart of the server, a new session may have the process id of the one that was lost."""
+    with opened(url) as store:
+        connection = connect(store.database._address)
+        (earlier,) = connection.execute("SELECT ?::timestamptz - interval '1 s'", (connection.started,)).fetchone()
+        lost = SimpleNamespace(process=connection.process, started=earlier)
+
+        _end_process(connection, cast("PostgresConnection", lost))
+
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x00b", "a'b", 'a"b', "a\\b", "a?b", "a%sb", "'; DROP TABLE run; --", "\ud800", "", " "]
+)
+def test_odd_names_are_kept_found_sealed_and_woken(url: str, name: str, tmp_path: Path) -> None:
+    async def wake(store: PostgresStore) -> frozenset[str]:
+        await store.woken(name, 0)
+        await store.write(lambda transaction: transaction.wake(name, "key"))
+        return await store.woken(name, 60)
+
+    def put(transaction: Transaction) -> None:
+        assert transaction.get(RUNS, name) is None
+        transaction.put(RUNS, run_row(name, reason="why"))
+        assert transaction.get(RUNS, name) is not None
+        transaction.append(record(name))
+
+    keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
+    with opened(url, keys=keys) as store:
+        write(store, put)
+        assert read(store, lambda snapshot: snapshot.get(RUNS, name)) is not None
+        assert do(store.claim(name, 60)) is not None
+        assert do(wake(store)) == {"key"}
+        assert write(store, lambda transaction: transaction.drop(RUNS, name))
+        assert read(store, lambda snapshot: trail_faults(snapshot, b"k" * 32)[0]) == []

@@ -1,0 +1,219 @@
+"""A database that others changed: by a newer or older version, by hand, or by a rotation of the key."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from agent_resolver.schema import PENDING, RUNS
+from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, UnreadableFile
+from agent_resolver.storage.postgres import schema
+from agent_resolver.storage.postgres.alone import alone_in
+from tests.postgres.harness import InPostgres
+from tests.postgres.test_store import append, end_sessions, faults, numbers, opened
+from tests.storage.conformance import ROOT, action, printed, read, run_row, say, write
+
+NEWEST = len(schema.MIGRATIONS)
+
+
+def edit(url: str, statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statements.encode())
+
+
+def version(url: str) -> Any:
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT number FROM agent_resolver.version").fetchone()
+        return found and found[0]
+
+
+# Versions -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def only_version(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This program, as it was when the tables had this version."""
+    with monkeypatch.context() as patch:
+        for module in ("schema", "database"):
+            patch.setattr(f"agent_resolver.storage.postgres.{module}.MIGRATIONS", schema.MIGRATIONS[:number])
+        yield
+
+
+@pytest.fixture
+def older(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A state of the first version, with a row and a record."""
+    with only_version(1, monkeypatch), opened(url) as store:
+        write(store, lambda transaction: transaction.put(RUNS, run_row("1", reason="kept")))
+        write(store, append(1))
+        assert store.version == 1
+    return url
+
+
+def test_processes_that_bring_an_older_state_up_to_date_at_once_do_it_once(older: str) -> None:
+    harness = InPostgres(older)
+    opening = """
+        asyncio.run(store.write(lambda transaction: transaction.append(record("run", 2))))
+        print("done", flush=True)
+        sys.stdin.readline()
+        """
+    with ExitStack() as stack:
+        processes = [stack.enter_context(harness.process(opening)) for _ in range(3)]
+        assert [printed(process) for process in processes] == ["done"] * 3
+        for process in processes:
+            say(process, "end")
+
+    assert version(older) == NEWEST
+    with opened(older) as store:
+        assert read(store, lambda snapshot: snapshot.get(RUNS, "1")) == run_row("1", reason="kept")
+        assert numbers(store) == [1, 2, 2, 2]
+        assert faults(store) == []
+
+
+DIES = """
+import os, signal, sys
+from agent_resolver.storage import PostgresAddress, PostgresStore
+from agent_resolver.storage.postgres import database, schema
+
+end = "; SELECT pg_terminate_backend(pg_backend_pid())" if sys.argv[2] == "session" else ""
+scripts = (*schema.MIGRATIONS[:-1], schema.MIGRATIONS[-1] + end)
+schema.MIGRATIONS = database.MIGRATIONS = scripts
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+schema.seal_first = die
+try:
+    PostgresStore(PostgresAddress(sys.argv[1]))
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.mark.parametrize("dies", ["process", "session"])
+def test_a_migration_that_is_cut_short_leaves_the_older_state(older: str, dies: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DIES, older, dies], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+
+    assert (done.returncode < 0) == (dies == "process"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert version(older) == 1
+    with opened(older) as store:
+        assert store.version == NEWEST
+        assert numbers(store) == [1]
+
+
+def test_an_older_program_refuses_the_state_of_a_newer_one_and_changes_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(url) as store:
+        write(store, append(1))
+
+    with only_version(1, monkeypatch), pytest.raises(UnreadableFile, match="a newer version"), opened(url):
+        pass
+
+    assert version(url) == NEWEST
+
+
+def test_an_older_state_with_a_trigger_is_refused_before_it_is_changed(older: str) -> None:
+    edit(older, TRIGGER)
+
+    with pytest.raises(UnreadableFile, match="has a trigger"), opened(older):
+        pass
+
+    assert version(older) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM version", "UPDATE version SET number = NULL", "UPDATE version SET number = -1",
+     "INSERT INTO version VALUES (1)", "ALTER TABLE version ALTER number TYPE text"],
+)  # fmt: skip
+def test_a_version_that_was_edited_is_refused_and_left_alone(url: str, change: str) -> None:
+    with opened(url) as store:
+        write(store, append(1))
+    edit(url, f"SET search_path = agent_resolver; {change}")
+
+    with pytest.raises(UnreadableFile, match="of another program"), opened(url):
+        pass
+
+
+# Tables that answer by themselves -------------------------------------------------------------------------------------
+
+FUNCTION = "CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+CHECKING = "CREATE FUNCTION public.g(text) RETURNS bool LANGUAGE sql AS 'SELECT true'"
+TRIGGER = f"{FUNCTION}; CREATE TRIGGER t BEFORE INSERT ON agent_resolver.audit_seal EXECUTE FUNCTION public.f()"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        TRIGGER,
+        f"{TRIGGER}; ALTER TABLE agent_resolver.audit_seal DISABLE TRIGGER t",
+        "CREATE RULE r AS ON INSERT TO agent_resolver.pending DO ALSO SELECT 1",
+        "CREATE VIEW agent_resolver.v AS SELECT 1",
+        "CREATE MATERIALIZED VIEW agent_resolver.v AS SELECT 1",
+        "ALTER TABLE agent_resolver.pending RENAME TO p; CREATE VIEW agent_resolver.pending AS TABLE agent_resolver.p",
+        "CREATE TABLE public.child () INHERITS (agent_resolver.pending)",
+        "ALTER TABLE agent_resolver.pending ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+        "CREATE FUNCTION agent_resolver.pg_advisory_xact_lock(int, int) RETURNS void LANGUAGE sql AS 'SELECT'",
+        f"{CHECKING}; ALTER TABLE agent_resolver.pending ADD CHECK (public.g(id))",
+    ],
+)
+def test_a_state_with_parts_that_act_by_themselves_is_refused(url: str, change: str) -> None:
+    with opened(url) as store:
+        write(store, append(1))
+    edit(url, change)
+
+    with pytest.raises(UnreadableFile, match="which this program never makes"), opened(url):
+        pass
+
+
+def test_a_state_whose_table_was_dropped_fails_what_needs_it_and_names_it(url: str) -> None:
+    with opened(url) as store:
+        edit(url, "DROP TABLE agent_resolver.pending")
+
+        with pytest.raises(UnreadableFile, match='relation "pending" does not exist'):
+            write(store, lambda transaction: transaction.put(PENDING, action("a")))
+        write(store, append(1))
+        assert numbers(store) == [1]
+
+
+# Keys -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_lost_its_sessions_while_the_key_was_changed_writes_and_reads_nothing(
+    url: str, tmp_path: Path
+) -> None:
+    keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
+    with opened(url, keys=keys) as store:
+        write(store, lambda transaction: transaction.put(PENDING, action("a")))
+        edit(url, "UPDATE agent_resolver.sealed_with SET key = 'another'")
+        end_sessions(url)
+
+        for _ in range(2):
+            with pytest.raises(UnreadableFile, match="was sealed with another key") as caught:
+                write(store, lambda transaction: transaction.put(PENDING, action("b")))
+            assert caught.value.exit_code == 1
+            with pytest.raises(UnreadableFile, match="was sealed with another key"):
+                read(store, lambda snapshot: snapshot.get(PENDING, "a"))
+
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT id FROM agent_resolver.pending").fetchall() == [("a",)]
+
+
+def test_a_process_that_comes_while_another_has_the_state_alone_is_told_why_it_cannot(url: str) -> None:
+    with opened(url):
+        pass
+    address = PostgresAddress(f"{url}?options=-c%20lock_timeout%3D200ms")
+
+    with alone_in(address), pytest.raises(UnreadableFile, match="sealed with another key, or moved") as caught:
+        PostgresStore(address)
+
+    assert "rotate-key" in caught.value.hint
+    PostgresStore(address).close()

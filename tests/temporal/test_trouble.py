@@ -1,0 +1,190 @@
+"""What goes wrong around a run: errors that pass and others, a server that is away, and code that has changed."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import RetryState
+from temporalio.client import Client
+
+from agent_resolver.engine import EngineServerAway, temporal_carrier
+from agent_resolver.engine.segment import OpenSegment, Segments
+from agent_resolver.engine.temporal_message import CALL, TAKE
+from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
+from tests.engine.stage import Stage, blueprint
+from tests.temporal.places import carrier_for, client_of, place_for
+from tests.temporal.working import STEPS, fail_first, finished, until, waits_for, worker
+from tests.temporal_server import TemporalServer, temporal_server
+
+MARK = "words-of-the-vault"
+WAIT: dict[str, Any] = {"id": "w", "wait": {"kind": "signal", "signal": "go"}}
+
+
+def listen(stage: Stage) -> list[str]:
+    """What the worker lets the operator know."""
+    heard: list[str] = []
+    stage.engine.worker.report = lambda run, problem: heard.append(f"{run}: {problem}")
+    return heard
+
+
+async def ends_of(client: Client, server: TemporalServer, folder: Path, activity: str) -> list[tuple[int, str]]:
+    """How each activity of a name ended: the number of its attempts, and why there was no further one."""
+    names: dict[int, str] = {}
+    attempts: dict[int, int] = {}
+    ends = []
+    handle = client.get_workflow_handle(f"{place_for(server, folder).queue}/run-1")
+    async for event in handle.fetch_history_events():
+        started = event.activity_task_started_event_attributes
+        completed = event.activity_task_completed_event_attributes
+        failed = event.activity_task_failed_event_attributes
+        names[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+        attempts[started.scheduled_event_id] = started.attempt
+        for end, state in ((completed, ""), (failed, RetryState.Name(failed.retry_state))):
+            if names.get(end.scheduled_event_id) == activity:
+                ends.append((attempts[end.scheduled_event_id], state))
+    return ends
+
+
+def test_an_error_that_may_pass_is_tried_again_by_the_server(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_first(monkeypatch, Segments, "take", OSError("the disk is busy"), OSError("the disk is busy"))
+
+    async def story() -> None:
+        async with worker(server, tmp_path) as stage:
+            heard = listen(stage)
+            await stage.start(blueprint(*STEPS))
+            assert (await finished(stage, "run-1")).status == "done"
+            assert (await ends_of(await client_of(server), server, tmp_path, TAKE))[0] == (3, "")
+            assert heard == ["run-1: the disk is busy"] * 2
+
+    asyncio.run(story())
+
+
+def test_another_error_is_not_tried_again_by_the_server(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workflow rests, and takes the run up in another activity. The operator hears of the kind and the place."""
+    fail_first(monkeypatch, Segments, "take", RuntimeError(MARK))
+
+    async def story() -> None:
+        async with worker(server, tmp_path) as stage:
+            heard = listen(stage)
+            await stage.start(blueprint(*STEPS))
+            assert (await finished(stage, "run-1")).status == "done"
+            first, *_ = await ends_of(await client_of(server), server, tmp_path, TAKE)
+            assert first == (1, "RETRY_STATE_NON_RETRYABLE_FAILURE")
+            assert [line.split(" at ")[0][:19] for line in heard] == ["run-1: RuntimeError"]
+            assert MARK not in heard[0]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), RuntimeError(MARK)], ids=["may pass", "other"])
+def test_a_call_is_never_repeated_by_the_server(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Also where the error may pass: the run is taken up again, and the ledger knows what was done."""
+    fail_first(monkeypatch, OpenSegment, "make_call", error)
+
+    async def story() -> None:
+        async with worker(server, tmp_path) as stage:
+            heard = listen(stage)
+            await stage.start(blueprint(*STEPS))
+            assert (await finished(stage, "run-1")).status == "done"
+            ends = await ends_of(await client_of(server), server, tmp_path, CALL)
+            assert [attempt for attempt, _ in ends] == [1, 1, 1]
+            assert [bool(state) for _, state in ends] == [True, False, False]
+            assert len(heard) == 1
+            assert stage.calls() == ["shop.pay first", "shop.pay second"]
+
+    asyncio.run(story())
+
+
+def test_a_worker_goes_on_after_a_long_absence_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both with a call that is under way, and with a run that begins meanwhile."""
+    monkeypatch.setattr(temporal_carrier, "_AWAY_SECONDS", 2.0)
+
+    async def story(server: TemporalServer) -> None:
+        async with worker(server, tmp_path) as stage:
+            heard = listen(stage)
+            begun, go_on = stage.add_held("shop.hold")
+            await stage.start(blueprint({"id": "h", "capability": "shop.hold"}, *STEPS))
+            await begun.wait()
+            server.kill()
+            await stage.start(blueprint(*STEPS), "run-2")
+            await until(lambda: asyncio.sleep(0, len(heard) >= 2))
+            go_on.set()
+            server.start()
+            for run in ("run-1", "run-2"):
+                assert (await finished(stage, run)).status == "done"
+            assert stage.engine.worker.broken is None
+            assert {line.partition(": ")[0] for line in heard} == {"run-2"}
+            assert f"`{server.address}` does not answer" in heard[0]
+            assert stage.calls().count("shop.hold h") == 1
+
+    with temporal_server(tmp_path) as server:
+        asyncio.run(story(server))
+
+
+def test_a_worker_that_is_to_end_does_not_wait_for_the_server_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(temporal_carrier, "_AWAY_SECONDS", 2.0)
+
+    async def story(server: TemporalServer) -> None:
+        stage = Stage(tmp_path, driver=carrier_for(server, tmp_path))
+        await stage.engine.open()
+        server.kill()
+        await stage.start(blueprint(*STEPS))
+        try:
+            async with asyncio.timeout(40):
+                with pytest.raises(EngineServerAway, match=server.address):
+                    await stage.engine.worker.drain()
+        finally:
+            await stage.engine.close()
+            stage.close()
+
+    with temporal_server(tmp_path) as server:
+        asyncio.run(story(server))
+
+
+def test_a_run_goes_on_where_no_worker_of_its_version_is_left(server: TemporalServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with worker(server, tmp_path) as stage:
+            await stage.start(blueprint(STEPS[0], WAIT, STEPS[1]))
+            await until(lambda: waits_for(stage, "go"))
+        async with worker(server, tmp_path, build="1-2", patience_seconds=1.0) as stage:
+            await stage.engine.signal("run-1", "go", 1, stage.context())
+            assert (await finished(stage, "run-1")).status == "done"
+            assert stage.calls() == ["shop.pay first", "shop.pay second"]
+
+    asyncio.run(story())
+
+
+def test_a_changed_workflow_of_the_same_version_holds_no_run_up_for_long(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history does not replay: another workflow takes its place, from the state."""
+    real = BlueprintWorkflow._take
+
+    async def take_later(self: BlueprintWorkflow) -> Any:
+        await asyncio.sleep(0.01)
+        return await real(self)
+
+    async def story() -> None:
+        with monkeypatch.context() as changed:
+            changed.setattr(BlueprintWorkflow, "_take", take_later)
+            async with worker(server, tmp_path) as stage:
+                await stage.start(blueprint(STEPS[0], WAIT, STEPS[1]))
+                await until(lambda: waits_for(stage, "go"))
+        async with worker(server, tmp_path, patience_seconds=1.0) as stage:
+            await stage.engine.signal("run-1", "go", 1, stage.context())
+            assert (await finished(stage, "run-1")).status == "done"
+            assert stage.calls() == ["shop.pay first", "shop.pay second"]
+        client = await client_of(server)
+        query = f"WorkflowId = '{place_for(server, tmp_path).queue}/run-1'"
+        assert len([each async for each in client.list_workflows(query)]) == 2
+
+    asyncio.run(story())
