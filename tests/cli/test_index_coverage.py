@@ -46,6 +46,12 @@ def test_coverage_of_an_index(folder: Path, run: Run, snapshot: Snapshot) -> Non
     snapshot(run("index", "coverage"))
 
 
+def test_coverage_of_one_server_uses_the_singular(folder: Path, run: Run) -> None:
+    (folder / "mcp.index.json").write_text(json.dumps([KNOWN]))
+
+    assert run("index", "coverage").stdout.splitlines()[0] == "1 of 1 server has every fact"
+
+
 def test_coverage_for_an_agent_file(folder: Path, run: Run, snapshot: Snapshot) -> None:
     (folder / "agents.md").write_text(AGENT)
     snapshot(run("index", "coverage"))

@@ -91,7 +91,8 @@ def _coverage_document(coverage: Coverage, failed: Sequence[Unresolved], agent_p
 
 
 def _print_counts(coverage: Coverage) -> None:
-    out(f"{coverage.usable:,} of {counted(coverage.total, 'server')} have every fact")
+    verb = "has" if coverage.total == 1 else "have"
+    out(f"{coverage.usable:,} of {counted(coverage.total, 'server')} {verb} every fact")
     for fact, count in coverage.lacking.items():
         if count:
             out(f"  {fact:<{_WIDTH}} not known of {count:,}")
