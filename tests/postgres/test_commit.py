@@ -15,6 +15,8 @@ from agent_resolver.storage import KeyRing, PostgresStore, Transaction, Unreadab
 from agent_resolver.storage.postgres.connection import PostgresConnection, connect
 from agent_resolver.storage.postgres.database import _end_process
 from tests.postgres.test_store import append, faults, numbers, opened
+from tests.postgres_server import PostgresServer
+from tests.process import comes_true
 from tests.storage.conformance import action, do, read, record, run_row, write
 
 MANY = 200
@@ -85,6 +87,66 @@ def test_a_process_has_one_session_that_writes_one_that_reads_and_one_that_liste
 
         counting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'"
         assert connection.execute(counting).fetchone() == (3,)
+
+
+def test_processes_that_need_rows_of_each_other_do_not_stop_each_other(server: PostgresServer, url: str) -> None:
+    """Each has a row in a commit of several pieces, and needs that of the other for its next piece."""
+    meeting = threading.Barrier(2)
+    log = server.folder / "log"
+
+    async def write_in_one_commit(store: PostgresStore, first: str, second: str) -> list[Any]:
+        are_queued = threading.Event()
+        have_met: list[str] = []
+
+        def wait_for_the_others(_: Transaction) -> None:
+            assert are_queued.wait(60)
+
+        def have_one_and_meet(transaction: Transaction) -> None:
+            transaction.put(RUNS, run_row(first))
+            # A piece that is done again has met the other process before.
+            if not have_met:
+                have_met.append(first)
+                meeting.wait(60)
+
+        works = [wait_for_the_others, have_one_and_meet, lambda transaction: transaction.put(RUNS, run_row(second))]
+        writing = asyncio.gather(*(store.write(work) for work in works))
+        await asyncio.sleep(0.1)
+        are_queued.set()
+        return await writing
+
+    with opened(url) as one, opened(url) as other:
+        write(one, lambda transaction: transaction.put(RUNS, run_row("a")))
+        write(one, lambda transaction: transaction.put(RUNS, run_row("b")))
+        before = log.read_text().count("deadlock detected")
+        thread = threading.Thread(target=lambda: do(write_in_one_commit(other, "b", "a")))
+        thread.start()
+        outcomes = do(write_in_one_commit(one, "a", "b"))
+        thread.join()
+
+        assert outcomes == [None, None, True]
+        assert log.read_text().count("deadlock detected") == before
+
+
+def test_a_piece_that_waits_for_another_process_keeps_its_turn(url: str) -> None:
+    """The pieces before it are committed meanwhile; those after it come after it."""
+    with opened(url) as store, psycopg.connect(url) as holding, psycopg.connect(url, autocommit=True) as looking:
+        write(store, lambda transaction: transaction.put(RUNS, run_row("a")))
+        holding.execute("SELECT * FROM agent_resolver.run FOR UPDATE")
+
+        def is_first_kept() -> bool:
+            return looking.execute("SELECT count(*) FROM agent_resolver.audit").fetchone() == (1,)
+
+        async def write_beside() -> None:
+            works = [append(1), lambda transaction: transaction.put(RUNS, run_row("a")), append(2), append(3)]
+            writing = asyncio.gather(*(store.write(work) for work in works))
+            await comes_true(is_first_kept, 60)
+            holding.rollback()
+            await writing
+
+        do(write_beside())
+
+        assert numbers(store) == [1, 2, 3]
+        assert faults(store) == []
 
 
 def test_a_statement_that_takes_too_long_fails_its_work_alone(url: str) -> None:

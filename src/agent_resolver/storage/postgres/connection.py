@@ -153,9 +153,14 @@ def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnecti
 
 def is_to_be_done_again(error: BaseException) -> bool:
     """True if another transaction came in between, also where a library raised something else for it."""
+    return is_caused_by(error, *_AGAIN)
+
+
+def is_caused_by(error: BaseException, *kinds: type[BaseException]) -> bool:
+    """True if the error is one of these kinds, or was raised because of one."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, _AGAIN):
+        if isinstance(seen, kinds):
             return True
         seen = seen.__cause__ or seen.__context__
     return False

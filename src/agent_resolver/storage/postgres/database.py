@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import psycopg
+from psycopg import errors
 
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.key_ring import KeyRing
@@ -15,6 +16,7 @@ from agent_resolver.storage.postgres.connection import (
     PostgresConnection,
     UnreachableState,
     connect_within,
+    is_caused_by,
     is_to_be_done_again,
 )
 from agent_resolver.storage.postgres.lock import LOCKS, WRITING
@@ -35,6 +37,10 @@ _LOOK: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LONGEST_LOOK: Final = "SET idle_in_transaction_session_timeout = '10min'; SET statement_timeout = '10min'"
 """A look holds up no writer, and may take its time."""
 _PAUSE: Final = 0.005
+_SHORT_WAITS: Final = "SET LOCAL lock_timeout = '50ms'"
+"""Much shorter than the second after which Postgres looks for transactions that wait for each other."""
+_USUAL_WAITS: Final = "SET LOCAL lock_timeout TO DEFAULT"
+"""As the session has it, which the address may say."""
 _END: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE pid = ? AND backend_start IS NOT DISTINCT FROM ?
@@ -194,9 +200,7 @@ class PostgresDatabase(StoreDatabase):
     @contextmanager
     def part(self) -> Iterator[None]:
         """A part of a transaction that can fail alone."""
-        connection = self._writing
-        if connection is None:
-            raise RuntimeError("a part has no whole")
+        connection = self._open_connection()
         # The part before it ends with the same message, and the last one with the commit.
         connection.run("RELEASE part; SAVEPOINT part" if self._has_part else "SAVEPOINT part")
         self._has_part = True
@@ -206,6 +210,24 @@ class PostgresDatabase(StoreDatabase):
             if not self.is_undone_by(error):
                 connection.run("ROLLBACK TO part")
             raise
+
+    def shorten_waits(self) -> None:
+        """Let the parts that follow wait only for a moment for rows that another process has."""
+        self._open_connection().run(_SHORT_WAITS)
+
+    def restore_waits(self) -> None:
+        """Let what follows wait again for as long as it takes."""
+        self._open_connection().run(_USUAL_WAITS)
+
+    def is_held_elsewhere(self, error: BaseException) -> bool:
+        """True if a part failed since another process has a row that it needs."""
+        return is_caused_by(error, errors.LockNotAvailable)
+
+    def _open_connection(self) -> PostgresConnection:
+        """The connection of the transaction that is open."""
+        if self._writing is None:
+            raise RuntimeError("no transaction is open")
+        return self._writing
 
     def is_undone_by(self, error: BaseException) -> bool:
         """True if the whole transaction came to nothing with this error of a part."""

@@ -499,6 +499,16 @@ class Database(StoreDatabase):
         with self._in_our_words():
             return self._pragma("user_version")
 
+    def shorten_waits(self) -> None:
+        """Nothing: a transaction of SQLite has the whole file, and waits for no rows."""
+
+    def restore_waits(self) -> None:
+        """Nothing, as above."""
+
+    def is_held_elsewhere(self, error: BaseException) -> bool:  # noqa: ARG002 - the port
+        """Never, as above."""
+        return False
+
     def is_undone_by(self, error: BaseException) -> bool:  # noqa: ARG002 - the port
         """True if no transaction is open any more: after some faults, as of a full disk, SQLite ends it by itself."""
         return not self._connection.in_transaction
