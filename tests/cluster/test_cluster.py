@@ -33,7 +33,9 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "cluster"
 SECONDS = int(os.environ.get("CLUSTER_SECONDS", "300"))
 SEED = int(os.environ.get("CLUSTER_SEED", str(random.SystemRandom().randrange(10_000))))
-FULFILLED, CONFIRMED, HANDLED, REQUESTED = 520, 180, 240, 60
+SHARE = min(1.0, SECONDS / 300)
+"""Less trouble comes with less work: a thousand things in five minutes."""
+FULFILLED, CONFIRMED, HANDLED, REQUESTED = (round(SHARE * each) for each in (520, 180, 240, 60))
 WORKERS, SERVERS = 4, 2
 CALM_SECONDS = 300.0
 """How long the cluster may take to come to rest after the trouble; leases of the killed last a minute."""

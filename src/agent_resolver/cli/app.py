@@ -100,7 +100,10 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
+    # Without `prog`, argparse would make a formatter of help to find it out, and import `shutil` for that.
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, dest="command", prog=parser.prog
+    )
     for name in names:
         import_module(f"agent_resolver.cli.{name.replace('-', '_')}").add_to(commands)
     return parser
