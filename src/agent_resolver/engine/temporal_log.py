@@ -20,7 +20,7 @@ _POLL: Final = "gRPC call poll_"
 _AWAY_SECONDS: Final = 60.0
 
 
-class _ToOurLog(logging.Handler):
+class _TemporalLog(logging.Handler):
     """Passes on what the library says."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ def quiet_runtime() -> Runtime:
     """The runtime of the library for this process, which writes nothing to the terminal by itself."""
     logger = logging.getLogger("temporalio")
     # With a handler of its own, nothing of it reaches those of the program.
-    logger.handlers[:] = [_ToOurLog()]
+    logger.handlers[:] = [_TemporalLog()]
     logger.propagate = False
     filtering = TelemetryFilter(core_level="WARN", other_level="ERROR")
     forwarding = LogForwardingConfig(

@@ -8,10 +8,9 @@ from agent_resolver.schema.vocabulary import Residency, Sensitivity
 
 
 class RejectionCode(StrEnum):
-    """The reasons for which a server is not chosen, in the order of the checks.
+    """The reasons for which a server is not chosen, in the order of the checks."""
 
-    Below each member: its messages, then the cause and the remedy, as docs/reason-codes.md has them.
-    """
+    # Below each member: its messages, then the cause and the remedy, as docs/reason-codes.md has them.
 
     MISSING_CATEGORY = "MISSING_CATEGORY"
     """Server does not support category '<category>'
@@ -148,10 +147,9 @@ class RequirementExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EditKind(StrEnum):
-    """The kinds of edits of an agent file that a failed resolution suggests.
+    """The kinds of edits of an agent file that a failed resolution suggests."""
 
-    Below each member: its messages, then the cause and the remedy, as docs/reason-codes.md has them.
-    """
+    # Below each member: its messages, then the cause and the remedy, as docs/reason-codes.md has them.
 
     FIX_CATEGORY = "fix-category"
     """write `<category>` for `<category>` in `category`

@@ -31,11 +31,11 @@ class DoAgain(Exception):
         """What to raise when it is not done again."""
 
 
-class _Held:
+class _HeldPiece:
     """What a piece of work came to that has to wait for a row which another process has."""
 
 
-_HELD: Final = _Held()
+_HELD: Final = _HeldPiece()
 
 
 class Problem:
