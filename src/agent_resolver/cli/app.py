@@ -116,7 +116,7 @@ def run(arguments: Sequence[str]) -> int:
     # A server on stdio has the wire for itself, and sees to it.
     with nullcontext() if options.command == "serve" else only_results_on_stdout():
         code = _run_command(options)
-    # After the answer, so that no one waits for what only the next command needs.
+    # After the answer, so that an operator need not wait for what only the next command needs.
     if cache := sys.modules.get("agent_resolver.project.index_cache"):
         cache.write_wanted(os.environ)
     return code
@@ -125,6 +125,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run_command(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
+        # Output is buffered, so a full disk may show only here, where the error still gets a message and an exit code.
         with suppress(ValueError):  # Code of the project has closed it.
             flush_out()
     except ResolverError as error:
@@ -132,6 +133,7 @@ def _run_command(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         from agent_resolver._extra import install_hint, is_of_an_extra
 
+        # A module that no extra brings is a fault of this program, and keeps its traceback.
         if not is_of_an_extra(error):
             raise
         extra = {"serve": "serve", "task": "tools,engine,reasoner"}.get(options.command, "tools")
@@ -151,6 +153,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     if unknown:
         # The parser of the command knows its options, and so what a misspelt one was meant to be.
         options.parser.refuse_unknown(unknown)
+    # A workspace finds its agent files by itself, and refuses any `agents` but the default.
     takes_one_agent_file = not getattr(options, "workspace", None)
     if takes_one_agent_file and getattr(options, "agents", None) == AGENT_FILE:
         options.agents = default_agent_file()
@@ -221,8 +224,11 @@ def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
     if error.hint:
         return error.hint
     if isinstance(error, UnreadableFile) and error.missing:
+        # A lock is made by a command, so the remedy is to run it.
         if error.path.endswith(".lock"):
             return "run `agent resolve`, or check the path"
+        # The option to name is the one whose value is missing. The name of the file tells an index too, since a
+        # session may look for it in the folder of the nearest settings.
         asked = {getattr(options, "agents", None): "--agents", getattr(options, "index", None) or INDEX: "--index"}
         is_index = os.path.basename(error.path) == os.path.basename(INDEX)
         option = asked.get(error.path) or ("--index" if is_index else None)

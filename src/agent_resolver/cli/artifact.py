@@ -15,7 +15,9 @@ from agent_resolver.schema.lockfile import Lockfile, is_ours, parse_lockfile
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import Batch, read_bounded, read_head, same_content
 
+# The first key of a file says whose it is, so its head is enough for most questions.
 _HEAD_BYTES = 4096
+# The line that Git puts before the first side of a conflict, which would hide the first key of a file.
 _MARKER = re.compile(rb"^<{7}[^\n]*\n", re.MULTILINE)
 
 
@@ -59,8 +61,10 @@ class Artifact(Struct, frozen=True):
 
     def diff(self) -> str:
         """How the file would change, as a unified diff."""
+        # Slow to import, and needed only if a check fails.
         from difflib import unified_diff
 
+        # A lock that is not there yet is compared as an empty one, so that the diff shows all of it.
         before = read_bounded(self.path, MAX_LOCKFILE_BYTES) if read_head(self.path, 1) is not None else b""
         after = b"".join(self.content())
         old, new = (text.decode(errors="replace").splitlines(keepends=True) for text in (before, after))
@@ -73,12 +77,15 @@ class Artifact(Struct, frozen=True):
             Refusal: A file is there that `agent resolve` did not write.
         """
         head = read_head(self.path, _HEAD_BYTES)
+        # A missing or empty file has nothing to lose.
         if not head:
             return None
+        # An explanation may be replaced in the middle of a merge conflict too: it is made again as a whole.
         if not self.is_lock:
             if not is_ours(_MARKER.sub(b"", head)):
                 raise self._foreign()
             return None
+        # A conflict may open anywhere, so the head is enough only if it is the whole file.
         problem = unusable(head if len(head) < _HEAD_BYTES else read_bounded(self.path, MAX_LOCKFILE_BYTES))
         if problem is None or (allows_conflict and problem.kind is DifferenceKind.MERGE_CONFLICT):
             return problem
@@ -114,5 +121,6 @@ def lock_status(path: str, expected: Lockfile) -> Status:
             return Status.MISSING
         raise
     except InvalidLockfile:
+        # A damaged lock pins nothing that could be compared, and the remedy is the same: resolve again.
         return Status.STALE
     return Status.CURRENT if found.pins_the_same(expected) else Status.STALE

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agent_resolver.storage.port import ProjectStore
 
 _MAX_DIGITS: Final = 18
+# A root is a SHA-256. A trace id has 16 bytes, as in W3C Trace Context.
 _ROOT_DIGITS: Final = 64
 _TRACE_DIGITS: Final = 32
 _MOST_NAMES: Final = 3
@@ -86,12 +87,14 @@ def run_show(options: argparse.Namespace) -> int:
     trace = None if options.trace is None else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
     with session_of(options) as session:
         store, reader = existing_store(session), reader_of(session, options)
+        # One snapshot serves the whole choice, so that all records belong to one moment.
         records = store.read_now(lambda snapshot: _choose_records(snapshot, options, trace, reader))
         shown = [(record, _excerpt_of(record, store)) for record in records]
     if options.json:
         out_json([record_document(record, excerpt) for record, excerpt in shown])
         return 0
     for record, excerpt in shown:
+        # The excerpt has a line of its own below, and its digest means something to `agent audit verify` alone.
         facts = {name: value for name, value in record.body.items() if name not in {CONTENT, SHOWN}}
         body = msgspec.json.encode(facts, order="sorted").decode()
         out(safe(f"{record.position} {record.at} {record.run[:8]}.{record.sequence} {record.kind} {body}"))
@@ -111,6 +114,7 @@ def _excerpt_faults(snapshot: Snapshot, store: "ProjectStore") -> list[str]:
 
 def _excerpt_of(record: AuditRecord, store: "ProjectStore") -> str | None:
     """What a record shows of arguments or a result. Without the key of the state the records are shown all the same."""
+    # A record without an excerpt is shown without the key.
     if record.sealed is None and CONTENT not in record.body:
         return None
     try:
@@ -130,6 +134,7 @@ def run_verify(options: argparse.Namespace) -> int:
         faults += store.read_now(lambda snapshot: _excerpt_faults(snapshot, store))
     count, root = seal.count, seal.root
     if options.json:
+        # The anchor is the position of the last record that was pruned, and so their number as well.
         pruned = {"pruned": seal.anchor} if seal.anchor else {}
         out_json({"success": not faults, "records": count, **pruned, "root": root, "faults": faults})
     elif faults:
@@ -162,8 +167,10 @@ def _choose_records(
     trail: Snapshot, options: argparse.Namespace, trace: str | None, reader: "Caller | None"
 ) -> list[AuditRecord]:
     run, last = options.run_id, options.last
+    # Where nothing narrows the choice, the store reads the last records alone, however long the trail is.
     if run is None and trace is None and reader is None:
         return list(trail.records(last=last))
+    # The store finds a whole id at once, where the beginning of one takes a look at every record.
     if run is not None and reader is None and (exact := list(trail.records(run))):
         chosen = exact
     else:
@@ -175,12 +182,14 @@ def _choose_records(
         if not chosen:
             message = f"No record {'' if run is None else f'of run {run} '}has the trace {trace}"
             raise Refusal(message, "`agent audit show` prints every record")
+    # With `-last` alone, a slice for 0 records would have all of them.
     return chosen if last is None else chosen[max(0, len(chosen) - last) :]
 
 
 def _records_of_run(records: list[AuditRecord], run: str) -> list[AuditRecord]:
     """The records of the one run whose id is, or begins with, what was given."""
     known = {record.run for record in records}
+    # A whole id is not ambiguous, even if longer ids begin with it.
     names = [run] if run in known else sorted(name for name in known if name.startswith(run))
     if not names:
         raise Refusal(f"No run has an id that begins with {run}", "`agent audit show` prints every run")
@@ -204,7 +213,7 @@ def _parse_run_id(argument: str) -> str:
 
 
 def _parse_count(argument: str) -> int:
-    # SQLite counts to 2**63, and nobody has that many records.
+    # SQLite counts to 2**63, and no trail has that many records.
     if not (argument.isascii() and argument.isdigit() and len(argument) <= _MAX_DIGITS):
         raise argparse.ArgumentTypeError(f"expected a number of records, found {argument!r}")
     return int(argument)

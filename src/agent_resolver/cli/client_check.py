@@ -47,14 +47,17 @@ def check_project_clients(
         access: The settings that decide about locked servers.
         files: The agent files, locks and indexes that were verified.
     """
+    # Imported late, because commands that look at no client use this module too.
     from agent_resolver.exchange.client.check import Governing
     from agent_resolver.exchange.client.direct import uses_of
     from agent_resolver.exchange.client.project_settings import check_clients
 
+    # An entry of a client may be covered by any lock of the project, not only by the one beside it.
     uses = tuple(use for lockfile, limits in locks for use in uses_of(lockfile, limits, access))
     verified = real_paths(files)
     findings: list[ClientFinding] = []
     problems: list[ClientProblem] = []
+    # Real paths, so that one folder under two names is reported once.
     for folder in sorted(real_paths(folders)):
         governing = Governing(
             project=project_folder(folder), folder=folder, command=own_command(), uses=uses, files=verified
@@ -78,12 +81,14 @@ def _check_agent_files(governing: "Governing") -> tuple[list["ClientFinding"], l
     findings: list[ClientFinding] = []
     problems: list[ClientProblem] = []
     by_title = {client.title: client for client in CLIENTS.values()}
+    # Clients follow links, so what lies behind them starts servers too.
     for folder, title in client_folders(os.path.relpath(governing.folder), follows_links=True):
         # Copilot runs in VS Code, and expands the same references.
         client = by_title.get(title, CLIENTS["vscode"])
         try:
             agents, _skipped = find_agents([folder], follows_links=True)
         except FileError as error:
+            # What cannot be read may start anything, so it must not pass for nothing.
             problems.append(ClientProblem(path=folder, client=client.name, problem=str(error)))
             continue
         for agent in agents:
@@ -101,6 +106,7 @@ def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["Clien
             err(f"    starts {safe(finding.starts)}")
         else:
             out(f"✓ {what} is {finding.kind}")
+            # The server itself is locked, but the client may offer tools of it that the lock keeps closed.
             if finding.why and finding.kind == "direct":
                 err(f"warning: {what}: {safe(finding.why)}")
     for problem in problems:

@@ -28,8 +28,10 @@ class ServeCommand(Struct, frozen=True, kw_only=True):
         return (*own_command(), "serve", *self._options())
 
     def _options(self) -> Iterator[str]:
+        # A client may start the server from any folder, so nothing may depend on the one of this command.
         for root in self.roots:
             yield from ("--root", os.path.abspath(root))
+        # Without this option an entry serves whatever project it is started in, and is not judged to be governed.
         yield from ("--project", project_folder())
         paths = {
             "--index": self.index or (INDEX if os.path.exists(INDEX) else None),

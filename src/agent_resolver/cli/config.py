@@ -31,6 +31,7 @@ def run_show(options: argparse.Namespace) -> int:
         out_json([{"key": item.key, "value": item.value, "origin": item.origin} for item in settings])
         return 0
     for item in settings:
+        # What a value holds of passwords was masked when the settings were loaded.
         value = "(unset)" if item.value is None else msgspec.json.encode(item.value).decode()
         out(safe(f"{item.key} = {value}  # {item.origin}"))
     return 0

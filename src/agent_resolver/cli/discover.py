@@ -68,16 +68,19 @@ def _server_document(server: Server) -> dict[str, object]:
 
 
 def _render_list(words: Iterable[str] | None) -> str:
+    # None is what the index does not state; an empty list is stated, and means that there are none.
     return _NOT_KNOWN if words is None else ", ".join(words) or "(none)"
 
 
 def _print_categories(servers: Servers) -> None:
+    # This heading and the four lines of each server are fixed by the specification.
     out("Available MCP Servers by Category:")
     out()
     has_versions = False
     for category in servers.categories:
         out(f"  {category}:")
         before = None
+        # Servers come by id and then by version, so that two versions of one server are neighbours.
         for server in servers.offering(category):
             has_versions = has_versions or server.id == before
             before = server.id
@@ -89,5 +92,6 @@ def _print_categories(servers: Servers) -> None:
     out(f"Total: {counted(len(servers), 'server')} in {counted(len(servers.categories), 'category', 'categories')}")
     if len(servers) > _MANY:
         err("hint: `agent index list --category NAME` and `agent index search WORDS` show fewer of them")
+    # In string order `10.0.0` comes before `9.0.0`, which a reader of the list would not expect.
     if has_versions:
         err("hint: Of several versions of one server, `agent resolve` takes the smallest in string order")

@@ -37,6 +37,7 @@ _EXAMPLES = """\
 
 _FAULTS: Final = frozenset({"TOOL_CHANGED", "TOOL_ID_RESERVED", "TOOL_NAME_REPEATED", "TOOL_NAME_UNUSABLE"})
 """Refusals that are a fault of the server, where others are a choice of the project."""
+# The modules by which it is known that an extra is installed.
 _EXTRAS: Final = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
 
 
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Check]:
+    # What is wrong further up may be the cause of what is wrong below, so the order matters to a reader.
     python = ".".join(map(str, sys.version_info[:3]))
     tools = _check_extra("tools")
     yield Check("agent", ok=True, finding=f"version {__version__} on Python {python}")
@@ -90,6 +92,7 @@ def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Che
         yield from _look_if_installed(tools, "references", lambda: _check_references(session))
     if config.providers or _is_unlocked(session):
         yield from _look_if_installed(tools, "models", lambda: _check_providers(session))
+    # Nothing is connected without a lock that holds, or without trust where the lock or the settings need it.
     if _lock_holds(session):
         trust = _check_trust(session)
         yield trust
@@ -109,6 +112,7 @@ def _check_clients(session: "Session") -> Iterator[Check]:
     except ResolverError:  # It has a line of its own; nothing is covered by it.
         locks, access = [], Access()
     files = (session.agent_path, session.lock_path, session.index_path)
+    # A client reads the settings of the folder that it is opened in: that of the project, or this one.
     findings, problems = check_project_clients({project_folder(), os.getcwd()}, locks, access, files)
     for finding in findings:
         outside = f"starts `{finding.name}` outside of the lock ({finding.starts}): {finding.why}"
@@ -131,6 +135,7 @@ def _config_or_defaults(session: "Session") -> "Config":
 
 def _look_if_installed(extra: Check, name: str, look: Callable[[], Iterable[Check]]) -> Iterable[Check]:
     """What can be seen only where an extra is installed."""
+    # The look is passed as a function, because it imports what may not be installed.
     if extra.ok:
         return look()
     return [Check(name, ok=False, finding=f"not looked at without the {extra.name}", hint=extra.hint)]
@@ -152,6 +157,7 @@ def _check_governing_files(session: "Session", options: argparse.Namespace) -> I
     agent = _check_by_trying("agent file", lambda: f"{session.agent.name}@{session.agent.version}", option="--agents")
     index = _check_index(session)
     yield from (agent, index)
+    # A lock is verified against both, so it could only repeat what is wrong with them.
     if agent.ok and index.ok:
         yield _check_by_trying("lock", lambda: _describe_lock(session), "run `agent resolve`")
     else:
@@ -165,6 +171,8 @@ def _describe_lock(session: "Session") -> str:
 
 def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
     """Whether there should be an agent file: a project of capabilities, or of agents to plan or serve, needs none."""
+    # Settings, or a folder of agents, are a project without an agent file. In any other folder a missing one is a
+    # finding.
     is_other = session.config_path or os.path.isdir(os.path.join(session.root, "agents"))
     is_asked = options.agents != AGENT_FILE or options.lock
     return bool(is_asked or session.has_agent or os.path.exists(session.lock_path) or not is_other)
@@ -173,6 +181,7 @@ def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
 def _is_unlocked(session: "Session") -> bool:
     """Whether the agent file asks for no servers, in a project that has something without them."""
     config = _config_or_defaults(session)
+    # Each of these gives a project something to do without a locked server.
     has_settings = bool(config.tools.modules or config.tools.blueprints or config.models or config.pools)
     # With an agent file alone, an agent runs on the local model.
     has_agent_alone = session.has_agent and not (
@@ -181,7 +190,7 @@ def _is_unlocked(session: "Session") -> bool:
     try:
         return (has_settings or has_agent_alone) and not session.has_requirements
     except ResolverError:
-        return False  # Whoever reads it next says why it cannot be read.
+        return False  # The check that reads it next says why it cannot be read.
 
 
 def _render_forbidden(session: "Session") -> str:
@@ -204,6 +213,7 @@ def _check_blueprints(session: "Session") -> Check:
     from agent_resolver.project.blueprint import own_descriptors
 
     def describe() -> str:
+        # The tools of a project are its capabilities too, which have a line of their own.
         found = [tool for tool in own_descriptors(session) if tool.labels.kind == "BLUEPRINT"]
         return f"{len(found)} in {', '.join(session.config.tools.blueprints)}"
 
@@ -222,6 +232,7 @@ def _check_providers(session: "Session") -> Iterator[Check]:
             yield Check(f"provider {name}", ok=False, finding=str(error), hint=error.hint)
         else:
             yield Check(f"provider {name}", ok=True, finding=f"adapter `{provider.adapter}`, ready to be asked")
+    # Agents that name no model get the local one only where neither the settings nor a key offers another.
     if DEFAULT_MODEL not in local_model_names(session):
         return
     try:
@@ -258,6 +269,7 @@ def _dangling_references(session: "Session") -> list[str]:
 
 
 def _check_extra(name: str) -> Check:
+    # The modules are looked for and not imported, which would take long.
     missing = [module for module in _EXTRAS[name] if find_spec(module) is None]
     if not missing:
         return Check(f"extra `{name}`", ok=True, finding="installed")
@@ -288,6 +300,7 @@ def _verify_state(session: "Session") -> str:
         return f"{session.state_path}, nothing recorded yet"
     key = session.store.trail_key
     faults, seal = session.store.read_now(lambda snapshot: trail_faults(snapshot, key))
+    # The first fault is enough here: the command that the hint names lists all of them.
     if faults:
         raise ResolverError(f"the audit trail does not verify: {faults[0]}")
     return f"{session.state_path}, {counted(seal.count, 'audit record')}, verified"
@@ -305,6 +318,7 @@ def _check_trust(session: "Session") -> Check:
         why = session.why_trust_is_needed
         if why is None:
             return Check("trust", ok=True, finding="not needed: the lock starts no commands, and no secrets are sent")
+        # The same question is asked before the servers are opened, so the answer here is that of a run.
         session.require_trust(why, files=session.files_of_lock)
     except ResolverError as error:
         return Check("trust", ok=False, finding=str(error), hint=error.hint)
@@ -335,6 +349,7 @@ def _check_server(tools: "OpenTools", name: str) -> Check:
     if problem := tools.servers.problems.get(name):
         return Check(check, ok=False, finding=str(problem), hint=_hint_for(problem))
     finding = f"{counted(_count_tools(tools.registry.list(), name), 'tool')} open to the agent"
+    # Tools name their source as this check is named, `server` and its id.
     faulty = [tool for tool in tools.registry.refused() if tool.source == check and tool.why.code in _FAULTS]
     if not faulty:
         return Check(check, ok=True, finding=finding)

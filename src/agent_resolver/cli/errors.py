@@ -58,4 +58,5 @@ def code_of(error: ResolverError) -> str:
     """A word for programs: its own, or the name of the error, as `LOCK_REFUSED`."""
     if isinstance(error, Refusal) and error.code:
         return error.code
+    # Each place between a small letter and a capital is a break between words.
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()

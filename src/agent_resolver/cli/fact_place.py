@@ -25,6 +25,7 @@ class FactPlaces:
         overlay_path, reading = self._index.overlay_over(server)
         assert reading.overlay is not None  # noqa: S101 - an open index has a valid one
         stated = stated_facts(server.id, reading.overlay)
+        # An overlay outranks the index, so a fact that it states is found there.
         if path not in stated:
             return self.in_index(server, path)
         place = find(reading.tree, ("servers", stated[path].pattern, *path))
@@ -32,6 +33,7 @@ class FactPlaces:
 
     def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
         """The place of a value of a server in the index."""
+        # A server whose entry was not read has the beginning of the index as its place.
         found = self._entries.get((server.id, server.version)) or EntryAt(self._index.path, EMPTY)
         return position_in_file(found.path, find(found.tree, path))
 

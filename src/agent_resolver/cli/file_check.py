@@ -48,6 +48,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     def found(self, content: bytes, issues: Iterable[Issue], summary: str = "") -> Self:
         """This file was read, and these issues were found."""
+        # The issues come from several checks, and a reader goes through the file from its beginning.
         ordered = sorted(issues, key=lambda issue: (issue.line, issue.column))
         return structs.replace(self, content=content, issues=tuple(ordered), summary=summary)
 
@@ -117,11 +118,12 @@ def check_index(path: str | None) -> Checked:
     """The index at `path`, or at the default path, where it may be absent."""
     checked = Checked(label=INDEX_LABEL, path=path or INDEX)
     try:
+        # A compiled index is known by its first bytes, whatever the name of the file.
         if read_head(checked.path, len(MAGIC)) == MAGIC:
             return _check_compiled(checked)
         raw = read_index_bytes(checked.path)
     except UnreadableFile as error:
-        # Only the default path may be absent: whoever names a file means it.
+        # Only the default path may be absent: a file that is named must be there.
         return checked if error.missing and path is None else checked.unreadable(error)
     except FileError as error:
         return checked.unreadable(error)
@@ -146,6 +148,7 @@ def _check_compiled(checked: Checked) -> Checked:
     except UnusableIndex as error:
         return checked.unreadable(error)
     categories = counted(len(index.servers.categories), "category", "categories")
+    # The content is not needed any more, but None would mean that the file was not read.
     return checked.found(b"", index.issues, f"{counted(len(index.servers), 'server')}, {categories}, compiled")
 
 
@@ -184,9 +187,11 @@ def with_chosen(agent: Checked, index: Checked) -> Checked:
     if not (agent.is_usable and index.is_usable):
         return index
     try:
+        # Without an environment no cache is used: what is checked is the file itself.
         opened: OpenIndex = open_index(index.path)
     except (FileError, InvalidOverlay):
         return index  # The check of the overlay says so.
+    # The content of a usable file is there; the empty one is for the type checker.
     resolution = resolve(parse_agent_file(agent.content or b""), opened.servers)
     chosen = flattened(chosen_issues(opened, [resolution]))
     return index.found(index.content or b"", (*index.issues, *chosen), index.summary)

@@ -7,6 +7,7 @@ from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE
 from agent_resolver.cli.option import Commands, add_command, add_json, add_project, add_trust
 
+# The names are those of `exchange.client.known`, which is imported only when the command runs.
 _CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 _EXAMPLES = """\
   agent adopt --dry-run --trust              show every change, and write nothing
@@ -54,10 +55,12 @@ def add_to(commands: Commands) -> None:
     add_project(parser)
     add_trust(parser)
     add_json(parser)
+    # Here `--agents` names folders. The agent file that is adopted into is always the one of this folder.
     parser.set_defaults(run=_import_and_run, agents=AGENT_FILE, index=None)
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
+    # `--agents` without a folder gives an empty list, so only None means that the option is absent.
     if options.agent_folders is None:
         module = "execution"
     else:
@@ -68,6 +71,8 @@ def _import_and_run(options: argparse.Namespace) -> int:
 
 
 def _refuse_options_of_servers(options: argparse.Namespace) -> None:
+    # An option without effect is refused: an operator would believe that it had chosen what moves. `--timeout` is not
+    # looked at, since one that was given cannot be told from its default.
     given = {
         "CONFIG": options.configs,
         "--client": options.client,

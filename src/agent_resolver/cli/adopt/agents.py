@@ -20,18 +20,23 @@ from agent_resolver.storage.ownership import require_own
 
 def run(options: argparse.Namespace) -> int:
     """Plan the moves, write them unless a file is in the way, and report."""
+    # Without names, every folder here is meant that a client loads whole.
     folders = [folder_of(folder) for folder in options.agent_folders] or folders_of_clients()
     _refuse_own_folder(folders)
     agents, skipped = find_agents(folders)
     with Session(options.agents, INDEX, environment=os.environ, flags=tuple(options.settings)) as session:
+        # Agent files of another user must not become a part of what this project serves.
         for folder in folders:
             require_own(folder, session.users)
         try:
             plan = plan_move(session, agents, skipped)
         except (CannotEdit, NotToml) as error:
+            # Only agent.toml is edited by its syntax, so a refusal to edit is about that file.
             raise Refusal(
                 f"agent.toml cannot be edited: {error}", f"add `{CATALOG_FOLDER}` to `catalog.roots`"
             ) from None
+    # One file in the way stops the whole move: half of it would leave mentions that lead nowhere. Only folders that
+    # the operator named may be outside of the project.
     if not (options.dry_run or plan.taken):
         write_changes(plan.changes, os.getcwd(), session.users, is_named=bool(options.agent_folders))
     if options.json:
@@ -45,6 +50,7 @@ def _refuse_own_folder(folders: list[str]) -> None:
     served = os.path.realpath(CATALOG_FOLDER)
     for folder in folders:
         real = os.path.realpath(folder)
+        # The common path of two folders is one of them only where they are the same, or one holds the other.
         if os.path.commonpath([real, served]) in {served, real}:
             raise Refusal(f"`{folder}` cannot be moved into `{CATALOG_FOLDER}`", "name a folder of a client")
 
@@ -66,6 +72,7 @@ def _print_plan(options: argparse.Namespace, plan: MovePlan) -> None:
     if options.dry_run:
         print_changes(plan.changes, is_dry_run=True)
     else:
+        # The moved files were listed above, so only the others are left to name.
         moved = {path for move in plan.moves for path in (move.source, move.target)}
         print_changes([change for change in plan.changes if change.path not in moved], is_dry_run=False)
     _print_mentions(plan)
@@ -90,6 +97,7 @@ def _move_document(options: argparse.Namespace, plan: MovePlan) -> dict[str, obj
         "rewritten": plan.rewritten,
         "left": plan.left,
         "skipped": plan.skipped,
+        # No file changes while one is in the way, also where the plan got as far as its changes.
         "files": change_documents([] if plan.taken else plan.changes, is_dry_run=options.dry_run),
         "undo": plan.undo,
     }

@@ -43,8 +43,10 @@ def run(options: argparse.Namespace) -> int:
     if not options.timeout > 0:
         raise Usage("`--timeout` must be more than 0 seconds")
     configs = _read_configs(options)
+    # A configuration that has nothing but faults counts too: its servers are missing, and must not be passed over.
     adopted = [config for config in configs if config.entries or config.reading.imported.faults]
     if not adopted:
+        # Although nothing is adopted, an entry that stays may start a server outside of the lock.
         with Session(options.agents, INDEX, environment=os.environ, flags=tuple(options.settings)) as session:
             print_adoption(options, configs, Adoption(), stays_outside(session, configs, Adoption()))
         return 0
@@ -52,14 +54,19 @@ def run(options: argparse.Namespace) -> int:
     with _session_for(options, merging) as session:
         # What could not be written in the end must not start a server first.
         require_targets(session, os.getcwd())
+        # The lock is only looked at here: its content is known once the servers have answered. A merge conflict in it
+        # is no obstacle, because a lock is made of the agent file and the index alone.
         Artifact(session.lock_path, list, is_lock=True).refuse_foreign(allows_conflict=True)
         try:
             adoption = _plan(options, session, adopted, merging)
         except asyncio.CancelledError:
+            # `end_on_sigterm` makes a cancellation of the signal, so that the servers that were started are closed
+            # first. The exit code is the one that a shell reports for a process that SIGTERM ended.
             return 128 + signal.SIGTERM
         outside = stays_outside(session, configs, adoption)
     if not (options.dry_run or adoption.missing):
         _refuse_changed(adopted, merging)
+        # The operator may name a configuration anywhere, such as that of Claude Desktop in the home folder.
         write_changes(adoption.changes, os.getcwd(), session.users, is_named=True)
     print_adoption(options, configs, adoption, outside)
     return 1 if adoption.missing else 0
@@ -71,6 +78,7 @@ def _read_configs(options: argparse.Namespace) -> list[ConfigFile]:
         places = ", ".join(f"`{client.path}`" for client in CLIENTS.values() if client.path)
         raise Usage("There is no client configuration to adopt", f"name one; looked for {places}")
     users = believed_users(os.environ)
+    # All paths are judged before the first file is read, because each of them is written in the end.
     for path in paths:
         require_safe_target(path, os.getcwd(), users, is_named=bool(options.configs))
     found: dict[str, ConfigFile] = {}
@@ -78,11 +86,14 @@ def _read_configs(options: argparse.Namespace) -> list[ConfigFile]:
         client = CLIENTS[options.client] if options.client else client_at(path)
         if client is None:
             raise Usage(f"It is not known which client reads `{path}`", "name the client with `--client`")
+        # Two names of one file are one configuration, under the name that came first.
         found.setdefault(os.path.realpath(path), read_client_config(path, client, users))
     return list(found.values())
 
 
 def _session_for(options: argparse.Namespace, merging: Merging) -> Session:
+    # The session sees the index as it is going to be, so that its servers can be asked and resolved before any file is
+    # written.
     return Session(
         options.agents,
         INDEX,
@@ -102,6 +113,7 @@ def _plan(options: argparse.Namespace, session: Session, configs: Sequence[Confi
     command = ServeCommand(index=session.index_path, tools_of=session.agent_path, settings=options.settings)
     order = AdoptionOrder(
         command=command.words(),
+        # The name is for an agent file that is made: one that is there keeps its own.
         agent_name=mapped_id(os.path.basename(os.getcwd())),
         allowed=tuple(options.allow) or ("*",),
         resolved_at=resolved_at(None),
@@ -112,6 +124,8 @@ def _plan(options: argparse.Namespace, session: Session, configs: Sequence[Confi
 def _ask_servers(
     options: argparse.Namespace, session: Session, configs: Sequence[ConfigFile], merging: Merging
 ) -> list[Probed]:
+    # Trust comes before everything else here: the commands that start and the addresses that are called are those of
+    # the configurations.
     require_adopting(session, configs)
     positions = positions_to_probe(session, merging)
 
@@ -128,6 +142,7 @@ def _ask_servers(
     try:
         return asyncio.run(ask())
     finally:
+        # The line goes however the probing ends, so that no message begins behind it.
         progress_line("")
 
 

@@ -23,6 +23,7 @@ def stays_outside(session: Session, configs: Sequence[ConfigFile], adoption: Ado
         uses=_uses_after(session, adoption),
         files=real_paths((session.agent_path, session.lock_path, session.index_path)),
     )
+    # A client reads a configuration as the adoption leaves it, and not as it was found.
     written = {change.path: change.after for change in adoption.changes}
     found: list[ClientFinding] = []
     for config in configs:
@@ -39,4 +40,5 @@ def _uses_after(session: Session, adoption: Adoption) -> tuple[LockedUse, ...]:
             return uses_of(adoption.resolution.lockfile, adoption.resolution.limits, access_of(session))
         return uses_of(session.lockfile, session.limits, access_of(session))
     except ResolverError:
+        # A lock that does not hold covers no entry, so every one of them is reported as outside.
         return ()

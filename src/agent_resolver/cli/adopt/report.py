@@ -21,6 +21,7 @@ def print_adoption(
     options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption, outside: Sequence[ClientFinding]
 ) -> None:
     """Print what was written or would be, or everything that is missing, and what stays outside of the lock."""
+    # An adoption that is repeated plans the same files, and keeps every one of them.
     changes = [change for change in adoption.changes if change.action != "keep"]
     if options.json:
         out_json(_adoption_document(options, configs, adoption, changes) | {"outside": outside})
@@ -88,13 +89,17 @@ def _err_next_steps(
     if adoption.variables:
         named = ", ".join(adoption.variables)
         err(f"note: set these variables where the client starts, since no value is carried over: {named}")
+    # A second copy has a number behind the suffix, so the suffix need not be the end of the path.
     copies = [change.path for change in changes if BACKUP_SUFFIX in change.path]
     if copies:
         err(f"note: {', '.join(map(shown, copies))} may hold secrets: keep it out of version control")
+    # An entry of such a client cannot refer to the client's environment, so the values must be in the entry itself.
     fillable = [config.client.title for config in configs if not config.client.reads_variables]
     if fillable and adoption.variables:
         err(f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself")
     for config in configs:
+        # A configuration that stays as it is has no change. The empty text in its place is one that every client
+        # reads.
         after = next((change.after for change in changes if change.path == config.path), None) or b""
         if not is_read_by(config.client, after.decode()):
             problem = f"has comments or trailing commas, so {config.client.title} reads nothing of it"
@@ -138,6 +143,7 @@ def change_documents(changes: Sequence[FileChange], *, is_dry_run: bool) -> list
     """The files of a report; a dry run has their diffs."""
     documents: list[dict[str, object]] = []
     for change in changes:
+        # Without a dry run the files themselves have the changes.
         difference = {"diff": render_change(change)} if is_dry_run else {}
         documents.append({"path": change.path, "action": change.action, **difference})
     return documents

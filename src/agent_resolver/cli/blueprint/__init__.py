@@ -126,6 +126,7 @@ def _add_reading(parser: argparse.ArgumentParser, module: str) -> None:
     """Add the options of a command that reads blueprints and the tools that they call, and calls none."""
     add_governed(parser)
     add_json(parser)
+    # `command` is taken: the parser of the application keeps the name of the group there.
     parser.set_defaults(run=_import_and_run, blueprint_command=module)
 
 
@@ -172,11 +173,13 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
     add_agents(parser)
     add_project(parser)
     add_token(parser)
+    # To look at a run takes trust as well where the settings of the project keep its state elsewhere.
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_import_and_run, blueprint_command=module)
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
+    # Only the module of this one command is imported, and only once it runs: `--help` needs none of them.
     code: int = import_module(f"agent_resolver.cli.blueprint.{options.blueprint_command}").run(options)
     return code

@@ -23,10 +23,13 @@ def run(options: argparse.Namespace) -> int:
     """Ask for the end of runs. All of them are found before the first one is cancelled."""
     with session_of(options) as session:
         store = existing_store(session)
+        # The run is looked for among those of every caller: the engine decides by its sealed record whom it concerns.
         found = store.read_now(lambda snapshot: [find_blueprint_run(snapshot, given) for given in options.runs])
         # A run may be named twice.
         chosen = list(dict.fromkeys(found))
         asyncio.run(_cancel_all(session, chosen, options))
+        # To cancel is to ask for the end, so the statuses are read again: a worker may have been quick, and another
+        # process may have pruned a run since.
         rows = store.read_now(lambda snapshot: [snapshot.get(RUNS, each) for each in chosen])
         statuses = {row.id: row.status for row in rows if row is not None}
     if options.json:

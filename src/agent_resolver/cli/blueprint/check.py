@@ -30,6 +30,7 @@ def _names_in(chosen: str) -> list[str]:
 
 
 def _is_good(examined: ExaminedBlueprint, *, is_strict: bool) -> bool:
+    # Hints refuse nothing, not even with `--strict`.
     refused = {Severity.ERROR, Severity.WARNING} if is_strict else {Severity.ERROR}
     return not any(issue.severity in refused for issue in examined.issues)
 
@@ -51,6 +52,7 @@ def _document(examined: ExaminedBlueprint) -> dict[str, Any]:
         "path": examined.file,
         "id": None if blueprint is None else blueprint.id,
         "version": None if blueprint is None else blueprint.version,
+        # The digest names what would run, so a blueprint with a fault has none.
         "digest": None if examined.descriptor is None else examined.descriptor.code,
         "issues": list(map(issue_document, examined.issues)),
     }

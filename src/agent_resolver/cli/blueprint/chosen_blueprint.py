@@ -21,11 +21,13 @@ def open_chosen(options: argparse.Namespace, chosen: Sequence[str]) -> list[Exam
     """
     files = [name for name in chosen if _is_file(name)]
     with session_of(options) as session:
+        # The blueprints of the settings are examined too, since those that are named may call them.
         examined = examine_blueprints(session, files)
     if not chosen:
         if not examined:
             raise Usage("There are no blueprints here", "name a file, or folders in `[tools] blueprints` of agent.toml")
         return examined
+    # A file may be named by another path than the settings have for it, or through a link.
     by_file = {os.path.realpath(each.file): each for each in examined}
     by_id = {each.blueprint.id: each for each in examined if each.blueprint is not None}
     found: dict[str, ExaminedBlueprint] = {}
@@ -33,6 +35,7 @@ def open_chosen(options: argparse.Namespace, chosen: Sequence[str]) -> list[Exam
         each = by_file.get(os.path.realpath(name)) if _is_file(name) else by_id.get(name)
         if each is None:
             raise _unknown(name, examined)
+        # By file and by id, a blueprint may be named twice.
         found[each.file] = each
     return list(found.values())
 

@@ -23,10 +23,12 @@ def read_given_json(text: str, option: str) -> Any:  # noqa: ANN401 - a JSON val
         UnreadableFile: There is no such file.
     """
     if text == "-":
+        # One byte beyond the limit shows that there is more, without reading all of it.
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)
     elif text.startswith("@"):
         content = read_bounded(text[1:], _MAX_BYTES)
     else:
+        # As bytes, an argument that is not UTF-8 is refused in the same way as a file.
         content = os.fsencode(text)
     if len(content) > _MAX_BYTES:
         raise Usage(f"`{option}` is longer than {_MAX_BYTES:,} bytes")

@@ -36,5 +36,6 @@ def run(options: argparse.Namespace) -> int:
 def _line(event: RunEvent) -> str:
     path = f" {event.path}" if event.path else ""
     by = f" by {event.by}" if event.by else ""
+    # The facts hold neither arguments nor results, so every reader of the run may see them.
     facts = msgspec.json.encode(event.facts, order="sorted").decode() if event.facts else ""
     return safe(f"{event.at} {event.kind}{path}{by} {shorten(facts, _MOST_FACTS)}".rstrip())

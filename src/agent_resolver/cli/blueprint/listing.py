@@ -14,6 +14,7 @@ from agent_resolver.storage.run_listing import ListedRun, RunFilter
 
 def run(options: argparse.Namespace) -> int:
     """Print the runs of blueprints, newest first, or how many of each version are under way."""
+    # A count of versions takes every run, since a limit would make it wrong.
     is_whole = options.all or options.versions
     limit = None if is_whole else options.limit
     chosen = RunFilter(status=options.status, agent=options.blueprint, kind="blueprint")

@@ -31,6 +31,7 @@ from agent_resolver.schema.walker import suggestion
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
+# The exit codes by which a shell reports a process that one of these signals ended.
 _INTERRUPTED: Final = 128 + signal.SIGINT
 _TERMINATED: Final = 128 + signal.SIGTERM
 _LOOK_SECONDS: Final = 0.3
@@ -46,11 +47,13 @@ def run(options: argparse.Namespace) -> int:
         raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
     watcher = _Watcher(is_shown=not options.json)
     with session_of(options) as session:
+        # Nothing begins that this process could not drive. A detached run is left to a worker anyway.
         if not options.detach:
             require_driver(session)
         try:
             return asyncio.run(_run_to_end(session, arguments, watcher, options))
         except asyncio.CancelledError:
+            # `end_on_sigterm` cancels the task, where Ctrl-C comes out of `asyncio.run` as it is.
             code = _TERMINATED
         except KeyboardInterrupt:
             code = _INTERRUPTED
@@ -66,6 +69,7 @@ async def _run_to_end(
     opening = open_tools(
         session,
         caller=caller,
+        # A server is connected only once a step calls one of its tools.
         is_connected=False,
         seconds=options.timeout,
         verbose=options.verbose,
@@ -77,6 +81,7 @@ async def _run_to_end(
         trace_id = options.trace_id or tools.context.trace_id
         context = structs.replace(tools.context, trace_id=trace_id, key=options.key)
         # The id of the run is known before the call, so that its steps can be shown while it runs.
+        # A blueprint that this agent may not use has no entry here, and its call begins no run.
         if (tool := tools.blueprints.get(options.id)) is not None:
             watcher.run = await tool.run_of(arguments, context)
         outcome = await _call(tools, arguments, context, watcher, options)
@@ -103,6 +108,7 @@ async def _call(
         while True:
             calling = asyncio.ensure_future(tools.registry.call(options.id, arguments, context))
             pause = _LOOK_SECONDS
+            # `asyncio.wait` returns the futures that are done, and leaves the call alone when the pause is over.
             while not (await asyncio.wait([calling], timeout=pause))[0]:
                 began = time.monotonic()
                 if running := await watcher.look_at_running(tools):
@@ -114,6 +120,7 @@ async def _call(
                 # The run has begun, and stays; nothing here can drive it.
                 raise tools.engine.worker.broken
             view = await watcher.look(tools)
+            # A run that waits for a person or a signal is left, since to call it again would change nothing.
             is_going_on = view is not None and view.row.status in {"running", "cancelling"}
             if options.detach or not (isinstance(outcome, Pending) and is_going_on):
                 return outcome
@@ -161,6 +168,7 @@ def _report(session: "Session", outcome: Outcome, view: RunView | None, options:
     elif isinstance(outcome, Done):
         out_json(outcome.result)
     elif view is None or view.row.status in FINISHED:
+        # Where no run is under way, the outcome of the call says all there is.
         err_outcome(outcome)
     elif isinstance(outcome, Failed):
         # The call was refused, such as one that waited for longer than its token lasts; the run is not.

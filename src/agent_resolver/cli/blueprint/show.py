@@ -24,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
         # What has a fault may have no order to draw.
         faults = tuple(only_errors(examined.issues))
         raise InvalidFiles([InvalidFile(examined.file, examined.file, faults)])
+    # Written before anything is printed, so that a failure is all that is reported.
     if options.svg:
         write_atomic(options.svg, [draw_svg(blueprint).encode()])
     if options.json:
@@ -55,6 +56,7 @@ def _print_facts(file: str, descriptor: Descriptor) -> None:
 def _document(file: str, blueprint: Blueprint, descriptor: Descriptor) -> dict[str, Any]:
     words = words_of_steps(blueprint)
     waves = waves_of(blueprint)
+    # Wave by wave, the steps come in the order in which they run, which may not be that of the file.
     steps = [words[step] for wave in waves for step in wave]
     return {
         "id": blueprint.id,

@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
     data = read_given_json(options.data, "--data")
     with session_of(options) as session:
         store = existing_store(session)
+        # The run is looked for among those of every caller: the engine decides by its sealed record whom it concerns.
         chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen))
         asyncio.run(_send(session, chosen, options, data))
     if options.json:

@@ -52,6 +52,7 @@ async def _look(session: "Session", chosen: str) -> tuple[ListedRun, RunView]:
 
 def status_document(listed: ListedRun, view: RunView, actions: Actions) -> dict[str, Any]:
     """How far a run is, for a program."""
+    # The output of a run may be null, so a run without one is marked by UNSET.
     output = {} if view.output is UNSET else {"output": view.output}
     waits = [{**msgspec.to_builtins(each), "words": wait_text(each, actions)} for each in view.waits]
     return {**run_document(listed), "steps": view.steps, "waits": waits, **output}
@@ -69,6 +70,7 @@ def _print_status(listed: ListedRun, view: RunView, actions: Actions) -> None:
         ("Digest", row.plan),
         # The code of a run that goes on only says what kind of wait it is in, and the waits below say more.
         ("Ended", ended if row.status in FINISHED else ""),
+        # A worker takes back what the run has done before its status is `cancelled`.
         ("Cancelled", "asked for, not done yet" if row.status == "cancelling" else ""),
     )
     for label, value in facts:

@@ -18,6 +18,7 @@ Actions = Mapping[str, PendingAction]
 
 def actions_of(snapshot: Snapshot, view: RunView) -> Actions:
     """The pending actions that a run waits for."""
+    # Signals, times and other runs have no row among the pending actions.
     found = (snapshot.get(PENDING, waits.id) for waits in view.waits if waits.kind in {"action", "person"})
     return {action.id: action for action in found if action is not None}
 
@@ -35,6 +36,7 @@ def wait_text(waits: AwaitedThing, actions: Actions) -> str:
             return f"waits for the signal {waits.id}{until}"
         case "run":
             return f"waits for run {waits.id}"
+        # The one kind that is left is a time.
         case _:
             return f"waits until {moment_of(waits.due)}"
 
@@ -64,5 +66,6 @@ def _command_for(waits: AwaitedThing, run: str, actions: Actions) -> str:
             return f"`agent blueprint signal {shlex.quote(run)} {shlex.quote(waits.id)}`"
         case "run":
             return f"`agent blueprint status {shlex.quote(waits.id)}`"
+        # A time passes without a command.
         case _:
             return ""

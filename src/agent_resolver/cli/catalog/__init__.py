@@ -61,6 +61,7 @@ def add_to(commands: Commands) -> None:
 def _add_action(group: Commands, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
     parser = add_command(group, name, summary, examples)
     add_root(parser)
+    # The index decides which agent files with `requires` are resolved, so every action has the option.
     add_index(parser)
     add_project(parser)
     add_json(parser)

@@ -71,20 +71,25 @@ def open_catalog_of(
             "write one, or name a folder with `--root`",
         )
     for root in roots:
+        # A client that loads the files itself gives their texts to the model anyway, so that serving them saves
+        # nothing.
         for folder, client in eager_folders(root):
             err(f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know")
     index = session.index_path
+    # Only an index that was named must be there. Without one, agents with `requires` are listed as unresolved.
     if options.index and not os.path.exists(index):
         raise Usage(f"`{index}` does not exist", "check the path, or leave `--index` out")
     catalog = session.catalog(options.roots, index_path=index, judge=judge_in(session))
     try:
         if may_be_late and not catalog.is_indexed:
+            # A folder that cannot be read ends the command now; the files are left to the caller.
             catalog.check_roots()
             return catalog
         with status_line("Indexing the agent files", is_shown=not getattr(options, "json", False)):
             catalog.refresh()
     except UnusableRoot as error:
         raise Usage(str(error), error.hint) from error
+    # `check` names each of these files itself; commands outside of `agent catalog` have no action.
     if getattr(options, "action", "") != "check":
         warn_of_refused(catalog)
     return catalog
@@ -101,6 +106,7 @@ def agent_of(text: str) -> AgentUri:
     try:
         return parse_uri(text if "://" in text else agent_uri(text))
     except UnicodeEncodeError:
+        # Bytes of an argument that are not UTF-8 are surrogates in its text, which no URI can encode.
         raise Refusal("The name is not UTF-8", "give a name, or an address such as `agent://name`") from None
     except MalformedUri as error:
         raise Refusal(str(error), "give a name, or an address such as `agent://name`") from None
@@ -120,6 +126,7 @@ def _list_agents(catalog: Catalog, options: argparse.Namespace) -> int:
 
 def _left_out_line(found: Sequence[Finding]) -> str:
     """How many Markdown files are left out, and the first of them with the reasons."""
+    # The line says once that they are left out, so the reasons need not say it again.
     shown = [
         f"{safe(_relative_path(each.path))} ({safe(each.issue.message.removeprefix('Left out: '))})"
         for each in found[:_MOST_LEFT_OUT]
@@ -134,6 +141,7 @@ def _query_of(options: argparse.Namespace, text: str = "") -> Query:
 
 
 def _search_agents(catalog: Catalog, options: argparse.Namespace) -> int:
+    # The catalog has the same bound, but its error does not name the option.
     if not 1 <= options.limit <= MAX_PAGE:
         raise Usage(f"`--limit` must be from 1 to {MAX_PAGE}")
     agents = catalog.search(_query_of(options, options.text), options.limit)
@@ -151,8 +159,10 @@ def _show_agent(catalog: Catalog, options: argparse.Namespace) -> int:
     try:
         definition = catalog.definition(uri)
     except UnknownAgent as error:
+        # The first page of names is enough to guess what was meant.
         names, _ = catalog.completions("")
         raise Refusal(str(error), suggestion(options.agent, names) or "`agent catalog list` lists them") from None
+    # An option outranks the address.
     if options.json or (options.format or _format_of(options.agent, uri)) == "json":
         out_json(definition.to_dict())
     else:
@@ -163,12 +173,14 @@ def _show_agent(catalog: Catalog, options: argparse.Namespace) -> int:
 def _format_of(text: str, uri: AgentUri) -> str:
     """The format that an address asks for; else the file itself."""
     question = text.partition("?")[2].split("&") if "://" in text else []
+    # Without a format, `parse_uri` takes JSON for clients, where a person at a terminal wants to read the file.
     return uri.format if any(part.startswith("format=") for part in question) else "markdown"
 
 
 def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
     if options.fix:
         fixed = [found.path for found in catalog.findings() if _repair_file(found)]
+        # The findings that follow are those of the files after the repair.
         catalog.refresh()
         for path in fixed:
             err(f"✓ Repaired {_relative_path(path)}")
@@ -205,18 +217,23 @@ def _repair_file(found: Finding) -> bool:
     """Repair the front matter of a file; whether that could be done."""
     if found.issue.code is not IssueCode.FRONT_MATTER_REPAIRED:
         return False
+    # The finding has no text, so the file is read again, and may have changed since.
     raw = read_bounded(found.path, MAX_AGENT_FILE_BYTES)
     text = decode(raw)
     document = split(text)
     if isinstance(document, Issue):
         return False
+    # The front matter begins below the opening fence. Every character outside of it stays as it is.
     start = len(text.splitlines(keepends=True)[0])
     end = start + len(document.front_matter)
     mended = f"{text[:start]}{repaired(document.front_matter)}{text[end:]}".encode()
     stem = os.path.basename(found.path).removesuffix(".md")
+    # The reader repairs in memory what it can, so both files are understood as they will be served: if their values
+    # are not equal, the repair has changed what the author said.
     before, after = read_entry(raw, stem), read_entry(mended, stem)
     if not (isinstance(before, Entry) and isinstance(after, Entry)) or after.front_matter != before.front_matter:
         return False
+    # A file that would still have to be repaired each time it is read is left to its author.
     if any(issue.code is found.issue.code for issue in after.issues):
         return False
     return write_atomic(found.path, [mended])
@@ -224,6 +241,7 @@ def _repair_file(found: Finding) -> bool:
 
 def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
     agents = catalog.search(Query(), None)
+    # Agents without `requires` have a third status, and are counted with neither.
     statuses = {status: sum(agent.status == status for agent in agents) for status in ("resolved", "unresolved")}
     words = {word for agent in agents for word in agent.capabilities}
     document = {
@@ -231,6 +249,7 @@ def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
         "roots": [_relative_path(root) for root in catalog.roots],
         "bytes": sum(agent.size for agent in agents),
         "tokens": sum(agent.tokens for agent in agents),
+        # Among agents of one size the address decides, so that the answer is always the same.
         "largest": max(agents, key=lambda agent: (agent.tokens, agent.uri)).uri if agents else None,
         "capabilities": len(words),
         **statuses,
@@ -250,6 +269,7 @@ def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
 
 def _is_found(catalog: Catalog, uri: AgentUri) -> bool:
     """Whether an address leads to an agent, at the version that it asks for."""
+    # `has` goes by the address alone. A version is known from the definition, which has to be read.
     if uri.version is None:
         return catalog.has(uri.name)
     try:
@@ -266,6 +286,7 @@ def _lint_mentions(catalog: Catalog, options: argparse.Namespace) -> int:
         try:
             text = decode(read_bounded(path, MAX_AGENT_FILE_BYTES))
         except Unreadable as stop:
+            # This fault is not an error that the application reports, and it does not name the file.
             raise Refusal(f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint) from None
         found += [(path, each) for each in dangling_mentions(text, partial(_is_found, catalog))]
     if options.json:

@@ -32,6 +32,7 @@ exit codes:
   3  something changed that needs a look
   4  something changed that is a risk
 """
+# 1 and 2 are left to a comparison that fails, so that a script can tell a failure from an answer.
 _CODES = {None: 0, Risk.SAFE: 0, Risk.REVIEW: 3, Risk.RISK: 4}
 
 
@@ -58,6 +59,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, and print it in the form that was asked for."""
+    # An error is reported by the application, which looks at `json` alone.
     options.json = options.json or options.format == "json"
     sources = (
         _find_source(options.old, options.old_agents, options.old_index),
@@ -75,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _find_source(path: str, agents: str | None, index: str | None) -> Source:
+    # A folder stands for the lock in it that belongs to the usual agent file.
     lock = os.path.join(path, lock_path_of(os.path.basename(AGENT_FILE))) if os.path.isdir(path) else path
     beside = agent_path_of(lock)
     return Source(
@@ -83,6 +86,7 @@ def _find_source(path: str, agents: str | None, index: str | None) -> Source:
 
 
 def _path_if_there(path: str) -> str | None:
+    # Only a file that was named has to be there: these are looked for, and their absence becomes a note.
     return os.path.normpath(path) if os.path.isfile(path) else None
 
 
@@ -96,6 +100,7 @@ def _read_side(source: Source) -> Side:
 
 def _read_lockfile(path: str) -> Lockfile:
     raw = read_bounded(path, MAX_LOCKFILE_BYTES)
+    # What must not be read as a lock, such as a merge conflict or a newer format, is refused with its cause.
     problem = unusable(raw)
     if problem:
         raise Refusal(f"`{path}` cannot be compared: {problem.message}", remedy(problem.kind))
@@ -110,6 +115,7 @@ def _read_agent_file(path: str) -> AgentFile:
     try:
         return parse_agent_file(read_agent_bytes(path))
     except InvalidAgentFile as error:
+        # The application would look for the path in `--agents`, which this command does not have.
         raise InvalidFiles([InvalidFile(AGENT_FILE_LABEL, path, error.issues)]) from None
 
 

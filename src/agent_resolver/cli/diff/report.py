@@ -15,7 +15,9 @@ _WORDS = {
     Risk.REVIEW: "Something changed that needs a look",
     Risk.RISK: "Something changed that is a risk",
 }
+# Everything that may be markup: an underscore counts as a character of words, and may be emphasis all the same.
 _MARKDOWN = re.compile(r"[^\w ]|_")
+# None of these characters ends a code span or a cell of a table.
 _HARMLESS = re.compile(r"[A-Za-z0-9 .,:/@+_-]+")
 
 
@@ -90,6 +92,7 @@ def print_markdown(report: DiffReport) -> None:
 
 
 def _worst_first(changes: Sequence[Change]) -> list[Change]:
+    # The members of `Risk` come with the least first. The sort is stable, so changes of one risk keep their order.
     order = list(Risk)
     return sorted(changes, key=lambda change: -order.index(change.risk))
 
@@ -110,6 +113,7 @@ def _notes_on_gaps(report: DiffReport) -> list[str]:
             "there is no index beside both locks, name them with `--old-index` and `--new-index`"
         )
     elif report.old.index == report.new.index:
+        # Facts are read from the index of today, so one index for both sides agrees with itself.
         notes.append("both locks were held against one index, so a fact that changed in it does not show")
     if not all(side.agents for side in sides):
         notes.append(
@@ -125,4 +129,5 @@ def _render_code(value: str | None) -> str:
         return ""
     if _HARMLESS.fullmatch(value):
         return f"`{value}`"
+    # Markdown resolves character references inside of an element, and leaves them as they are in a code span.
     return f"<code>{_MARKDOWN.sub(lambda found: f'&#{ord(found.group())};', safe(value))}</code>"

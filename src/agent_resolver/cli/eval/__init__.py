@@ -81,6 +81,7 @@ def _gate_argument(text: str) -> float:
     try:
         gate = float(text)
     except ValueError:
+        # No comparison with NaN is true, so text is refused below as a number out of range is.
         gate = math.nan
     if not 0 <= gate <= 1:
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 0 to 1")

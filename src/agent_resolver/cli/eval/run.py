@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _HEAD_BYTES: Final = 1024
+# The first keys of a report that `--save` wrote, of this version alone.
 _KEPT: Final = re.compile(rb'\{\s*"version": "1",\s*"planner": "')
+# Nothing but elements comes before the mark, so a page that only quotes it is not taken for one of ours.
 _PAGE: Final = re.compile(rb'<!doctype html>\n(?:<[^>]*>\n)*?<meta name="generator" content="agent eval run">\n')
 
 
@@ -50,6 +52,7 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
     @property
     def is_passed(self) -> bool:
         """True if every planner reaches the gate and none answers a request worse than the baseline did."""
+        # Without a baseline, planners are compared with each other, and the worse of two is no failure.
         is_worse = self.has_baseline and any(each.of_kind(AnswerChangeKind.WORSE) for each in self.differences)
         return not is_worse and all(passes_gate(report, self.gate) for report in self.reports)
 
@@ -61,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Sequence[NamedPlanner]]) -> int:
     """Plan every request, print and write the scores, and compare them with a baseline or with each other."""
+    # Every target is judged before the planning, which may take minutes, and tokens of a model.
     _refuse_foreign(options.save, _KEPT)
     _refuse_foreign(options.report, _PAGE)
     # Read first: the same file may be given to `--save`.
@@ -126,6 +130,7 @@ def _write_files(options: argparse.Namespace, outcome: EvalOutcome) -> list[str]
         # A baseline is the report of one planner: that of the first.
         write_atomic(options.save, [encode_eval_report(outcome.reports[0])])
         written.append(options.save)
+    # The template engine is imported only for a page.
     if options.report:
         from agent_resolver.cli.eval.page import render_page
 
@@ -157,6 +162,7 @@ def _print_text(outcome: EvalOutcome, written: Sequence[str]) -> None:
         out(f"✓ Wrote {safe(shown(path))}")
     worse = [change for each in outcome.differences for change in each.of_kind(AnswerChangeKind.WORSE)]
     if outcome.has_baseline and worse:
+        # A request that several planners answer worse is named once.
         named = ", ".join(dict.fromkeys(change.id for change in worse))
         err(f"✗ {counted(len(worse), 'request')} got worse: {safe(named)}")
     for report in outcome.reports:

@@ -22,6 +22,7 @@ def print_report(report: EvalReport) -> None:
     out(f"{requests} over {tools}, planned by {safe(report.planner)}{tokens}")
     for reason, count in report.fallbacks.items():
         out(f"  {safe(reason)}: {counted(count, 'request')} planned without the model")
+    # `unseen` has the phrasings that the planner was not changed for.
     rows = [SortScore(sort="all", routing=report.routing, plan=report.plan), report.unseen, *report.sorts]
     width = max(len(row.sort) for row in rows)
     out(f"  {'':{width}}  {'routing':18}  plan")
@@ -47,6 +48,7 @@ def print_difference(difference: EvalDifference, *, is_from_baseline: bool) -> N
     out(f"{origin}{safe(difference.before)} → {safe(difference.after)}")
     for name, pair in (("routing", difference.routing), ("plan", difference.plan)):
         out(f"  {name:7}  {render_pair(pair)}")
+    # The worse answers come first, as the comparison sorts them.
     for change in difference.changes:
         _print_change(change)
     if not difference.changes:
@@ -76,11 +78,13 @@ def print_verdict(report: EvalReport, gate: float) -> None:
         out(f"✓ {safe(report.planner)}: both scores reach the gate of {gate:g}")
         return
     for name, score in (("routing", report.routing), ("plan", report.plan)):
+        # The exact quotient counts, as in `passes_gate`: a rounded score may reach a gate that it misses.
         if score.of and score.right / score.of < gate:
             err(f"✗ {safe(report.planner)}: {name} has {score.score:.3f}, below the gate of {gate:g}")
 
 
 def _render_score(score: Score) -> str:
+    # A score without requests counts as 1, which would look like success.
     return f"{score.score:.3f}  {score.right} of {score.of}" if score.of else "-"
 
 

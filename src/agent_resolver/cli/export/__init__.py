@@ -16,6 +16,7 @@ from agent_resolver.cli.option import (
     output_path,
 )
 
+# The names are those of `exchange.client.known`, which is imported only when the command runs.
 _CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 _FORMATS = ("allowlist", "cyclonedx", "spdx")
 _EXAMPLES = """\
@@ -64,6 +65,7 @@ def add_to(commands: Commands) -> None:
 
 def _import_and_run(options: argparse.Namespace) -> int:
     _check_options(options)
+    # Both formats of a bill of materials come from one module.
     module = {None: "settings", "allowlist": "allow"}.get(options.format, "bill")
     code: int = import_module(f"agent_resolver.cli.export.{module}").run(options)
     return code
@@ -72,8 +74,11 @@ def _import_and_run(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     if options.format is None and options.client is None:
         raise Usage("Nothing to export is named", f"name a client with `--client`: {', '.join(_CLIENTS)}")
+    # Only these two clients have managed settings with such a list.
     if options.format == "allowlist" and options.client not in {"claude-code", "vscode"}:
         raise Usage("An allow list is written for `--client claude-code` or `--client vscode`")
+    # For each option: the value that was given, and True if it means something beside the others. One without effect
+    # is refused, since an operator would take it to have been heeded.
     belongs = {
         "--client": (options.client, options.format in {None, "allowlist"}),
         "--direct": (options.direct, options.format is None),

@@ -20,6 +20,7 @@ def render_difference(client: Client, path: str, before: str, after: str, entrie
     from difflib import unified_diff
 
     names = {entry.name for entry in entries}
+    # What is exported was made of files of the project, so these words may be shown. Any other may be a secret.
     known = {word for entry in entries for word in words_in(client.render(entry))}
     old, new = (
         shown_settings(client, _entries_named(client, text, names, path), known).splitlines(keepends=True)

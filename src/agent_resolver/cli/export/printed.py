@@ -23,6 +23,7 @@ def print_or_write(options: argparse.Namespace, text: str, read: Collection[str]
         out_text(text)
         return
     refuse_input(options.output, read)
+    # A named file may be anywhere, but neither a link in the project nor another user decides what is overwritten.
     refuse_link_away(options.output, project_folder(), is_named=True)
     require_own(options.output, believed_users(os.environ))
     is_changed = write_atomic(options.output, [text.encode()])
@@ -38,5 +39,6 @@ def refuse_input(path: str, read: Collection[str]) -> None:
     Raises:
         Refusal: It is one of these files.
     """
+    # By its real path, since a link to the lock leads to the lock.
     if os.path.realpath(path) in read:
         raise Refusal(f"`{path}` is what the export is made of", "name another file with `--output`")

@@ -51,10 +51,12 @@ def run(options: argparse.Namespace) -> int:
     client = CLIENTS[options.client]
     with session_of(options) as session:
         plan = _plan_direct(session, client) if options.direct else _plan_governed(session, client, options)
+        # Refused before anything else is looked at: no option lets a client do more than the lock does.
         _refuse_lost_permissions(plan.losses, client)
         governing = _governing_of(session)
         export = _prepare(session, governing, plan, options)
         outside = _other_entries(governing, export)
+        # With `--direct` the client starts the servers by itself, and asks for no trust in the folder.
         needs_trust = not options.direct and _needs_trust(session)
     is_written = bool(export.path and not options.dry_run and write_settings(export.path, export.after))
     if options.json:
@@ -77,6 +79,7 @@ def _plan_direct(session: "Session", client: Client) -> Direct:
 def _plan_governed(session: "Session", client: Client, options: argparse.Namespace) -> Direct:
     entry = governed_entry(session, options)
     losses = []
+    # A path may hold what the client takes for a variable, such as `${x}`.
     for word in filled_in(client, entry):
         message = f"{client.title} fills in part of `{word}`, so it would start something else"
         losses.append(Loss("", "command", message, is_permission=True))
@@ -89,6 +92,7 @@ def _plan_governed(session: "Session", client: Client, options: argparse.Namespa
 def governed_entry(session: "Session", options: argparse.Namespace) -> ClientEntry:
     """The entry that serves an agent under its lock, which must hold."""
     lockfile = session.lockfile
+    # The entry names every variable that `agent serve` or a locked server reads, and holds the value of none.
     launched = {name for server in lockfile.servers if server.launch for name in server.launch.env}
     token = {"AGENT_TOKEN"} if session.has_issuer else set()
     variables = {*variables_of(session.config, session.environment), *launched, *token}
@@ -101,6 +105,7 @@ def governed_entry(session: "Session", options: argparse.Namespace) -> ClientEnt
 
 
 def _refuse_lost_permissions(losses: Iterable[Loss], client: Client) -> None:
+    # The losses that are the reason come first. The sort is stable, so both groups keep the order of the servers.
     permissions_first = sorted(losses, key=lambda loss: not loss.is_permission)
     if not any(loss.is_permission for loss in permissions_first):
         return
@@ -125,9 +130,11 @@ def _governing_of(session: "Session") -> Governing:
 
 def _prepare(session: "Session", governing: Governing, plan: Direct, options: argparse.Namespace) -> _Export:
     client, folder = CLIENTS[options.client], governing.project
+    # Claude Desktop has no settings in a project, so its entry is printed unless a file is named.
     path = options.output or (os.path.join(folder, client.path) if client.path else "")
     before = ""
     if path:
+        # The path that the operator gave is shown as it was given.
         path = os.path.relpath(path) if options.output is None else path
         refuse_input(path, governing.files)
         require_safe_target(path, folder, session.users, is_named=options.output is not None)
@@ -156,16 +163,19 @@ def _refuse_taken_names(
 def _is_replaceable(client: Client, values: object, ours: ClientEntry, governing: Governing) -> bool:
     """True if an entry serves the same agent, or is the same locked server without values of its user."""
     served = served_agent(ours.command)
+    # An entry of ours serves the same agent whichever installation of this program it names.
     if served is not None:
         return served_agent(command_of(values)) == served
     if not isinstance(values, dict) or sets_values(client, values):
         return False
+    # Without its switch, an entry that is off is judged by what it would start.
     active = {key: value for key, value in values.items() if key != client.off_switch}
     return judge_entry(client, ours.name, active, governing).kind == "direct"
 
 
 def _other_entries(governing: Governing, export: _Export) -> list[str]:
     """The names of entries in the same file that no lock covers."""
+    # The lock covers the entries of this export, so only the others are judged.
     written = {entry.name for entry in export.plan.entries}
     found = read_entries(export.client, export.after, export.path)
     judged = (judge_entry(export.client, name, values, governing) for name, values in found if name not in written)
@@ -188,6 +198,7 @@ def _print_export(export: _Export, *, is_dry_run: bool) -> None:
     names = ", ".join(entry.name for entry in export.plan.entries)
     if is_dry_run:
         path = export.path or "(stdout)"
+        # The diff shows the exported entries alone, since the rest of the file may hold secrets.
         out_text(render_difference(export.client, path, export.before, export.after, export.plan.entries))
     elif not export.path:
         out_text(export.after)
@@ -200,6 +211,7 @@ def _print_export(export: _Export, *, is_dry_run: bool) -> None:
 def _print_warnings(export: _Export, outside: Sequence[str], *, needs_trust: bool) -> None:
     for loss in export.plan.losses:
         err(f"warning: {safe(str(loss))}")
+    # A client that reads no comments reads nothing of the file then, so the entry would have no effect.
     if export.path and not is_read_by(export.client, export.after):
         err(f"warning: {export.path} has comments or trailing commas, so {export.client.title} reads nothing of it")
     for name in outside:
