@@ -144,7 +144,7 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     if run.emitter.is_heard:
         await _send_start(run, call)
     context = _context_of(run, call, opened.reason)
-    # Counted before its end, so that failed calls count; it is taken back below where no call was made.
+    # Counted before its end, so that failed calls count; it is taken back where the call will be made again.
     run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
     try:
         outcome = await run.registry.start_call(call.tool, opened.arguments, context)

@@ -104,7 +104,7 @@ async def note_end(run: LiveRun, result: RunResult) -> None:
         WriteStopped: It was to wait for such a question, and another process asked for its end.
     """
     journal = run.journal
-    # Nothing is written after the lease is lost: another process adds the entries then.
+    # Nothing is written once a step was lost: another process may add the entries, or the state cannot be used.
     if journal is None or run.is_journal_lost:
         return
     # An interrupted run only gives up its lease: a journal without an end is one that can be taken up.

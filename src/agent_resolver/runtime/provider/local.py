@@ -84,7 +84,7 @@ class LocalExecutor:
         """
         client = await self._started()
         answer = await client.complete(self._prepared(request))
-        # Without tools the request was not rewritten, and the answer is what the model said.
+        # Without tools, the model was not asked for an object that has to be taken apart.
         return as_called(answer, _new_call_id()) if request.tools else answer
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
