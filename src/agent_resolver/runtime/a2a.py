@@ -18,6 +18,7 @@ class A2aFactory:
         """What is wrong with the options of an endpoint."""
         for name in ("poll_interval_ms", "history_length"):
             value = endpoint.options.get(name, 0)
+            # True is an integer to Python, and not a number of milliseconds or messages.
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 return f"{name} must be an unsigned integer"
         if not isinstance(endpoint.options.get("return_immediately", True), bool):

@@ -59,6 +59,7 @@ class AgentRuntime:
             SnapshotNotHeld: The snapshot of now is another one.
             ResolveError: The agent has no plan.
         """
+        # Read once: another thread may replace the snapshot between the check and the plan.
         registries = self._registries
         if version is not None and version != registries.version:
             raise SnapshotNotHeld(version, registries.version)
@@ -154,6 +155,7 @@ class AgentRuntime:
         return agent_id
 
     def _change(self, agent_id: str, spec: AgentSpec | None) -> int:
+        # The caller holds `_changing`, so nothing replaces these parts in between.
         self._local = self._local.changed(agent_id, spec)
         agents = self._others.after(self._local)
         self._registries = structs.replace(self._registries, version=self._registries.version + 1, agents=agents)

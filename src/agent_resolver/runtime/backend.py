@@ -75,6 +75,7 @@ def require_backend(agent: ResolvedBackendAgent, request: RunRequest) -> Executi
     if not isinstance(backend, ExecutionBackend):
         raise BackendUnavailable(agent.spec.id, agent.endpoint.backend)
     offered = backend.capabilities()
+    # All mismatches are collected: an operator should see every one of them at once.
     missing = [_mismatch(axis, need, getattr(offered, axis)) for axis, need in _needs_of(request).items()]
     if mismatches := [message for message in missing if message]:
         raise CapabilityMismatch(agent.spec.id, mismatches)

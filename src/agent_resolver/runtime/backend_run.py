@@ -23,6 +23,7 @@ class BackendRun:
         self._request = request
         self._patience = patience
         self._budget = agent.spec.budget.narrowed_by(request.budget)
+        # A deadline without a time: `cancel` and the budget of seconds move it.
         self._scope = asyncio.timeout(None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_cancelled = False
@@ -57,6 +58,7 @@ class BackendRun:
         except asyncio.CancelledError as error:
             if not is_being_cancelled():
                 return self._failed(error)
+            # The backend could go on by itself, so it is asked to stop before the cancellation passes on.
             await self._abort()
             raise
         except TimeoutError as error:
@@ -76,6 +78,7 @@ class BackendRun:
         return await self._backend.execute_root(self._request, sink)
 
     async def _abort(self) -> None:
+        # The run ends as it does, whether or not its backend can stop.
         with suppress(Exception):
             await settle(self._backend.abort(self._request.run_id), self._patience.closing_seconds)
 
@@ -92,6 +95,7 @@ class BackendRun:
     def _ended(self, termination: Termination) -> RunResult:
         """A result without an answer; what the backend used until then is not known."""
         request = self._request
+        # Without a result of the backend, the state of the beginning is all that is known.
         state = request.resume or RunState(
             run=request.run_id,
             trace_id=request.trace_id,

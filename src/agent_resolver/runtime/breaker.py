@@ -56,11 +56,13 @@ class Breaker:
             # A caller that gave up says nothing about the model.
             self._count(has_failed=False)
             raise
+        # One answer closes the breaker, whatever other requests came to meanwhile.
         with self._changing:
             self._failures, self._is_probed = 0, False
 
     def _count(self, *, has_failed: bool) -> None:
         with self._changing:
+            # However the request ended, it holds the probe no longer.
             self._is_probed = False
             if has_failed:
                 self._failures += 1

@@ -21,6 +21,7 @@ class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def narrowed_by(self, other: "RunBudget") -> "RunBudget":
         """The smaller of both, limit by limit."""
+        # Most requests narrow nothing, and their runs then share the budget of the spec.
         if other == _UNLIMITED:
             return self
         tools = self.max_calls.keys() | other.max_calls.keys()

@@ -99,6 +99,7 @@ class AgentRuntimeBuilder:
     def with_agent_specs(self, specs: Iterable[AgentSpec]) -> Self:
         """Add agents."""
         with self._collecting("agents"):
+            # `with_agent_spec` keeps the faults of each spec; this block is for a value that cannot be iterated.
             for spec in specs:
                 self.with_agent_spec(spec)
         return self
@@ -205,6 +206,7 @@ class AgentRuntimeBuilder:
             specs = table.specs()
             families = {family: specs[newest] for family, newest in table.families.items()}
             self._known_models |= {**specs, **families}
+            # What a program says of a model wins over the table, in whichever order both come.
             self._estimates = {**table.facts(), **self._estimates}
         return self
 
@@ -284,6 +286,7 @@ class AgentRuntimeBuilder:
         """
         runtime = self.build_unchecked()
         errors: dict[str, ResolveError] = {}
+        # In the order of ids, so that the same faults give the same error.
         for agent_id in sorted(self._agents):
             try:
                 runtime.resolve(agent_id, is_dry_run=True)
@@ -299,6 +302,7 @@ class AgentRuntimeBuilder:
         Raises:
             BuildError: The first thing that was wrong with a part.
         """
+        # Aliases are looked at here and not as they come: parts may be added in any order.
         models, errors = self._with_aliases()
         if found := [*self._errors, *errors]:
             raise found[0]
@@ -346,6 +350,7 @@ class AgentRuntimeBuilder:
 
     def _add_valid(self, known: dict[str, Checked], kind: str, value: Checked) -> None:
         try:
+            # The types come first: `faults` compares fields that must have the right ones.
             checked = check_value(value)
             faults = list(checked.faults())
         except InvalidSpec as error:
@@ -361,6 +366,7 @@ class AgentRuntimeBuilder:
         models = dict(self._models)
         in_order = sorted(self._models.values(), key=lambda model: model.id)
         named = [(alias, model) for model in in_order for alias in model.aliases]
+        # `setdefault` keeps the first owner in the order of ids, whatever the order in which models were added.
         clashes = [alias for alias, model in named if models.setdefault(alias, model) is not model]
         return _in_order(models), [ConfigValidation(f"duplicate model alias '{alias}'") for alias in clashes]
 

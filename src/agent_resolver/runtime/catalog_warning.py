@@ -73,6 +73,7 @@ def orphan_warnings(permissions: Permissions | None, tools: Mapping[str, Planned
 def is_permission_shaped(entry: str) -> bool:
     """Whether it reads like `Tool(arguments)`."""
     _, opening, rest = entry.partition("(")
+    # `X()` has no arguments between its parentheses, and counts as a name.
     return bool(opening) and rest.endswith(")") and len(rest) > 1
 
 
@@ -80,6 +81,7 @@ def _may_match(parts: LiteralParts, refused: Sequence[str], later: Iterable[str]
     if matching_texts(parts, refused):
         return True
     start = parts[0]
+    # A pattern may match a later tool if its literal start and the prefix agree as far as both of them go.
     return any(start.startswith(prefix) or (prefix.startswith(start) and len(parts) > 1) for prefix in later)
 
 

@@ -97,6 +97,7 @@ async def _calls_come_whole(open_executor: OpenExecutor) -> None:
 async def _broken_arguments_are_handed_on(open_executor: OpenExecutor) -> None:
     """What to do about a call that cannot be made is not for the executor to decide."""
     broken = ChatAnswer(calls=(ToolCall("call_1", "search", '{"query": '),), usage=_USAGE, finish="tool_calls")
+    # The answer twice: it is asked for as a whole, and then as a stream.
     async with open_executor([broken, broken]) as executor:
         _require_same(await executor.complete(_ask()), broken)
         pieces = await _read(executor, _ask())
@@ -179,6 +180,7 @@ async def _a_failure_is_over_with_the_next_request(open_executor: OpenExecutor) 
 async def _a_stream_may_be_left(open_executor: OpenExecutor) -> None:
     async with open_executor([_HELLO, _HELLO]) as executor:
         pieces = executor.stream(_ask())
+        # Left after its first piece, as by a reader that goes away.
         await anext(pieces)
         await close_stream(pieces)
         _require_same(await executor.complete(_ask()), _HELLO)
@@ -187,9 +189,11 @@ async def _a_stream_may_be_left(open_executor: OpenExecutor) -> None:
 async def _a_request_may_be_cancelled(open_executor: OpenExecutor) -> None:
     async with open_executor([_HELLO, _HELLO]) as executor:
         asked = asyncio.ensure_future(executor.complete(_ask()))
+        # One turn of the loop, so that the request has begun when it is cancelled.
         await asyncio.sleep(0)
         asked.cancel()
         (found,) = await asyncio.gather(asked, return_exceptions=True)
+        # The answer may have come first: both ends keep the promise.
         assert isinstance(found, asyncio.CancelledError | ChatAnswer), f"a cancelled request ended in {found!r}"
 
 

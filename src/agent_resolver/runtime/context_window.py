@@ -45,6 +45,7 @@ def fit_request(
        messages, as many as the policy says: if these do not fit, the provider has to say so. The message `pinned` stays
        as well: a summary is the oldest message, and all that is left of what it covers.
     """
+    # Tools are in every request, and what the model writes comes out of the same window.
     room = policy.max_context_tokens - policy.max_output_tokens - estimate_tools(request.tools)
     messages = request.messages
     if estimate_tokens(messages) <= room:
@@ -83,6 +84,7 @@ def _newest_that_fit(
     tokens = estimate_tokens(messages)
     for unit in units:
         is_recent = unit[-1] >= first_recent
+        # The oldest go first, and no more of them than it takes to fit.
         if tokens <= room or is_recent:
             break
         first = messages[unit[0]]
@@ -96,6 +98,7 @@ def units_of(messages: Sequence[Message]) -> Iterator[list[int]]:
     """The places of messages that belong together: one by itself, or an assistant's calls with all their results."""
     unit: list[int] = []
     for place, message in enumerate(messages):
+        # A result belongs to the calls before it, so only another role begins a new unit.
         if message.role != "tool" and unit:
             yield unit
             unit = []

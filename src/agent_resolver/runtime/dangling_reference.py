@@ -55,6 +55,7 @@ def dangling(registries: RegistrySet) -> list[Dangling]:
         try:
             spec = registries.agents.get(agent_id)
         except InvalidSpec as error:
+            # An invalid agent must not hide what is wrong with the others.
             found.add(Dangling(DanglingCode.AGENT_INVALID, f"agent {agent_id}", str(error)))
             continue
         if spec is not None:
@@ -63,6 +64,7 @@ def dangling(registries: RegistrySet) -> list[Dangling]:
 
 
 def _of_models(registries: RegistrySet) -> Iterator[Dangling]:
+    # Models are registered under their aliases as well, so that each is taken once by its id.
     for model in {model.id: model for model in registries.models.values()}.values():
         if model.provider_id not in registries.providers:
             yield Dangling(DanglingCode.MODEL_MISSING_PROVIDER, f"model {model.id}", model.provider_id)
@@ -75,6 +77,7 @@ def _of_models(registries: RegistrySet) -> Iterator[Dangling]:
 def _of_agent(registries: RegistrySet, agent_id: str, spec: AgentSpec) -> Iterator[Dangling]:
     subject = f"agent {agent_id}"
     names = (spec.model_id, *spec.model_alternatives)
+    # One name that means a model is enough: the others are alternatives.
     if not spec.is_remote and not any(has_model(registries, name) for name in names):
         yield Dangling(DanglingCode.AGENT_MISSING_MODEL, subject, spec.model_id)
     for plugin_id in spec.plugin_ids:

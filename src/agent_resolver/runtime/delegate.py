@@ -38,6 +38,7 @@ class DelegateTool(Struct, frozen=True):
         end = result.termination
         if end.is_planned:
             return result.text
+        # The call waits for the question of the delegate: to answer that lets both go on.
         if result.pending is not None:
             raise WaitsFor(result.pending)
         if end.code in _GOES_ON:

@@ -26,6 +26,7 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits)
         ConstraintBroken: One of them would see data that it may not.
     """
     direct = {agent_id: find_spec(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
+    # The agent itself counts as seen: those it delegates to may delegate back to it.
     seen, waiting = {spec.id}, deque(direct)
     while waiting:
         agent_id = waiting.popleft()
@@ -34,9 +35,11 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits)
         seen.add(agent_id)
         delegate = direct.get(agent_id) or find_spec(registries, agent_id)
         if delegate.is_remote:
+            # Also where no limits hold: an endpoint that cannot be reached is refused with the plan.
             endpoint, _ = reached(registries, delegate)
             check_data(spec.id, limits, Sight(f"remote agent {agent_id}", "remote agent", endpoint.data))
         elif limits.govern_data:
+            # Without limits on data, what a delegate hands on to others needs no look.
             _check_delegate(registries, spec, limits, delegate)
             waiting += delegate.delegates
     return direct
@@ -70,6 +73,7 @@ def build_backend(spec: AgentSpec, endpoint: RemoteEndpoint, factory: BackendFac
     try:
         return factory.build(endpoint)
     except ResolverError:
+        # An error of ours says better what is wrong than the words below.
         raise
     except (Exception, SystemExit) as error:
         raise InvalidRemoteEndpointConfig(spec.id, endpoint.backend, describe_exception(error)) from error

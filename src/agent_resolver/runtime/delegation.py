@@ -89,6 +89,7 @@ class Delegation:
         delegating = Delegating(lifecycle, delegate.depth)
         try:
             plan = resolve_delegate(delegate.plan, delegate.agent_id)
+            # A run on a backend has no journal here, and cannot be taken up from one.
             is_local = not isinstance(plan.execution, ResolvedBackendAgent)
             if lifecycle.run.journal is not None and is_local:
                 return await self._start_journaled(plan, delegating, prompt, context)
@@ -109,6 +110,7 @@ class Delegation:
         # What it used before the crash counts, also if it is not run again.
         delegating.count(known.state)
         if known.termination is not None and not is_resumable(known.termination):
+            # The delegate had ended, and only its result did not arrive: nothing is run again.
             return _ended_result(known)
         resumed = ResumeRequest(
             run=run_id,
@@ -141,6 +143,7 @@ class Delegation:
         request = _request_of(plan, delegating, prompt, context, resumed)
         # Its events are its own: the reader of its caller's events sees the call alone.
         result = await self._runs.start(plan, request, None, delegating)
+        # Kept while it waits for a person, so that it goes on with the same call once that is answered.
         run.state.delegate = result.state if result.pending is not None else None
         return result
 
@@ -167,6 +170,7 @@ def _request_of(
         ToolFailure: Nothing is left of the budget.
     """
     run = delegating.lifecycle.run
+    # Delegates use the budget of the run that calls them, so they get what is left of it.
     budget = remaining_budget(run, resumed)
     # One that waited first makes the call that a person approved, which asks no model.
     if resumed is None and 0 in (budget.max_rounds, budget.max_tokens, budget.max_cost, budget.max_seconds):

@@ -31,6 +31,7 @@ class InferenceFailure(ResolverError):
     """A model did not answer. The message is one bounded line, whatever the provider said."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_ms: int | None = None) -> None:
+        # Cut twice: the first cut bounds the work, and `shorten` the message.
         seen = message[: 4 * _LONGEST_MESSAGE]
         printable = "".join(character if character.isprintable() else " " for character in seen)
         super().__init__(shorten(printable, _LONGEST_MESSAGE))

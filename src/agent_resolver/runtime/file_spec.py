@@ -47,6 +47,7 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
     entry = definition.entry
     tree = front_matter_tree(definition.raw)
     said = {item.key: item for item in tree.items}
+    # All faults are collected before any is raised: the author should see them at once.
     faults = [*governing_key_faults(tree), *_constraint_faults(said), *trust_contradictions(tree)]
     faults += list_faults(said)
     spec = None
@@ -79,6 +80,7 @@ def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
     taken = {item.key for item in runtime.items}
     if elsewhere := [item for item in runtime.items if item.key in _ELSEWHERE]:
         raise InvalidSpec([_unknown_key(item, f"Unknown key: {_ELSEWHERE[item.key]} says it") for item in elsewhere])
+    # A `model_id` in `runtime` takes the place of the key `model`, and so the alternatives in that key are dropped.
     if others and "model_id" not in taken:
         values["model_alternatives"] = others
     outside = [_make_item(name, value, said.get(_OUTSIDE[name])) for name, value in values.items() if name not in taken]
@@ -89,6 +91,7 @@ def _model_names(entry_model: str | None, said: Item | None) -> list[str]:
     """The models that a file names, the first choice first: one name, names with commas between, or a list of them."""
     names = (entry_model or "").split(",")
     if not entry_model and said and isinstance(said.value, Sequence):
+        # An empty list still names one model: the default.
         names = [str(item.value) for item in said.value.items if isinstance(item, Scalar)] or [""]
     elif said and isinstance(said.value, Mapping):
         raise InvalidSpec([located(said, IssueCode.INVALID_TYPE, "Expected a name, or a list of names").within(_MODEL)])
@@ -107,6 +110,7 @@ def _place_in_file(issue: Issue, runtime: Item | None) -> Issue:
     """The issue of a spec as one of the file."""
     items = runtime.value.items if runtime and isinstance(runtime.value, Mapping) else ()
     name = issue.at[0] if issue.at else ""
+    # The value came from a key outside of `runtime`, so the fault is shown there.
     if name in _OUTSIDE and all(item.key != name for item in items):
         return structs.replace(issue, at=(_OUTSIDE[str(name)], *issue.at[1:]))
     return issue.within(_RUNTIME)

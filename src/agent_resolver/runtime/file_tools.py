@@ -25,8 +25,10 @@ def restrict_tools(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
 
     Names that `runtime` allows are one more list. Its patterns are not: they say which tools there are besides names.
     """
+    # A list with `*` allows every tool, and so narrows nothing.
     allow_lists = [names for names in _lists_of(said, ALLOW_LISTS) if _EVERY_TOOL not in names]
     if allow_lists:
+        # Written as null or empty, the list allows nothing; only an absent one says nothing.
         if spec.allowed_tools is not UNSET:
             allow_lists.append(spec.allowed_tools or ())
         first, *others = allow_lists
@@ -34,6 +36,7 @@ def restrict_tools(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
         spec = structs.replace(spec, allowed_tools=tuple(allowed))
     denied = [name for names in _lists_of(said, DENY_LISTS) for entry in names for name in _denied_names(entry)]
     names = [name for name in denied if _EVERY_TOOL not in name]
+    # A backslash is an escape in patterns, and a plain character in the names that a file lists.
     patterns = [name.replace("\\", "\\\\") for name in denied if _EVERY_TOOL in name]
     return structs.replace(
         spec,
@@ -68,12 +71,14 @@ def _denied_names(entry: str) -> Iterator[str]:
 
 
 def _joined(before: Names | None, more: Iterable[str]) -> Names | None:
+    # Where nothing is added, the field stays as it was, null included.
     return tuple(dict.fromkeys((*(before or ()), *more))) or before
 
 
 def _faults_of_list(item: Item) -> Iterator[Issue]:
     yield from tool_list_faults(item.value)
     (names,) = _lists_of({item.key: item}, [item.key])
+    # The names of one text have no places of their own, so all of them get the place of the list.
     written = Sequence(tuple(Scalar(name, item.line, item.column) for name in names), item.line, item.column)
     yield from refused(walk(written, Names))
     for position, name in enumerate(names if item.key in DENY_LISTS else ()):

@@ -104,6 +104,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     pool, members = named.pool, [(model, _find_provider(registries, model)) for model in named.models]
     for member, _ in members:
         check_data(spec.id, limits, Sight(f"model {member.id}", "model", member.data))
+    # Two readings of each model: what is certain may refuse a request, and an estimate is only planned with.
     trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
     known = [with_known_facts(registries, member) for member, _ in members]
     executors = [_with_retries(provider.executor, retry) for _, provider in members]
@@ -116,6 +117,7 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
         pool=pool,
         seats=seats,
         executor=executor,
+        # Empty modalities say that nothing is known, and so there is nothing to guard.
         modality_guard=sure.modalities if sure.modalities != Modalities() else None,
         trusted_cutoff=sure.knowledge_cutoff,
         context_policy=clamped(spec.context_policy, model),
@@ -146,6 +148,7 @@ def section(spec: AgentSpec, plugin: str, key: str, kind: type[Struct]) -> Any: 
     except Unreadable as stop:
         faults = [stop.issue]
     if faults:
+        # A fault of the whole section has no path, and its message says enough.
         told = (f"{fault}{f', {fault.hint}' if fault.hint else ''}" if fault.at else fault.message for fault in faults)
         raise InvalidPluginConfig(plugin, key, "; ".join(told))
     return msgspec.convert(value, kind)
@@ -165,6 +168,7 @@ def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
         raise LockMissing(spec.id, lock.path, lock.hint)
     if isinstance(lock, StaleLock):
         raise LockStale(spec.id, lock.path, lock.differences, lock.hint)
+    # A mapping of locks may be code of others, and give anything.
     if not isinstance(lock, HeldLock):
         raise LockMissing(spec.id, f"a `{type(lock).__name__}` is there, and the lock")
     return lock
@@ -221,6 +225,7 @@ def clamped(policy: ContextPolicy | None, model: ModelSpec) -> ContextPolicy | N
     """The policy as far as the model allows it; it only ever gets narrower."""
     if policy is None:
         return None
+    # Where the model has no number, it narrows nothing.
     context = min(policy.max_context_tokens, model.context_window or policy.max_context_tokens)
     output = min(policy.max_output_tokens, model.max_output_tokens or policy.max_output_tokens, context)
     threshold = policy.autocompact_threshold
@@ -242,6 +247,7 @@ def _find_provider(registries: RegistrySet, model: ModelSpec) -> Provider:
 def with_known_facts(registries: RegistrySet, model: ModelSpec) -> ModelSpec:
     """The model with what its spec leaves open: what its provider knows of it, what is usual, and its prices."""
     trusted = _fill_in_facts(model, _find_provider(registries, model).facts.get(model.upstream_model))
+    # Estimates fill in only what neither the spec nor the provider says.
     known = _fill_in_facts(trusted, registries.estimates.get(model.upstream_model))
     return _fill_in_prices(known, registries.known_models.get(model.upstream_model))
 
@@ -260,6 +266,7 @@ def _fill_in_facts(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
 
 def _fill_in_prices(model: ModelSpec, known: ModelSpec | None) -> ModelSpec:
     """The model with the prices that its own provider publishes; another provider of the same model has its own."""
+    # One price in the spec means that its author sets the prices: the other one is not filled in.
     has_prices = model.input_price is not None or model.output_price is not None
     if known is None or known.provider_id != model.provider_id or has_prices:
         return model

@@ -55,8 +55,10 @@ class LoopAction(Struct, frozen=True):
         Raises:
             msgspec.ValidationError: It does not have the shape.
         """
+        # Checked when the hook asks for it: the failure then names this action, and the question is asked without it.
         checked = msgspec.convert(payload, self.payload)
         document = msgspec.to_builtins(checked)
+        # A `merge` key takes the fields as they are, an `append` key a list with the one entry.
         update = document if self.merge == "merge" else [document]
         return Command(updates={self.key: update})
 

@@ -119,6 +119,7 @@ class ModelPool(Struct, frozen=True, kw_only=True):
 def in_turn(pool: ModelPool, agent_id: str) -> tuple[PoolMember, ...]:
     """The members in the order in which an agent tries them: its home, the others, and those for failures only."""
     home = home_of(pool, agent_id)
+    # Sorting is stable: members that count alike stay in the order of the pool.
     return tuple(sorted(pool.members, key=lambda member: (member is not home, member.role == "failover_only")))
 
 
@@ -136,17 +137,21 @@ def home_of(pool: ModelPool, agent_id: str) -> PoolMember:
 
 
 def _score_member(agent_id: str, member: PoolMember) -> float:
+    # The zero byte keeps the two ids apart, so that no other pair of them gives the same bytes.
     hashed = _mix_bits(fnv1a(f"{agent_id}\0{member.model_id}".encode(errors="surrogatepass")))
+    # With this score, each member is home to a share of the agents that is in proportion to its weight.
     return member.weight / -math.log(share_of(hashed))
 
 
 def share_of(hashed: int) -> float:
     """A number between 0 and 1, and never either: the logarithm of one is nothing to divide by, that of 0 is none."""
+    # The half keeps it off both ends; numerator and result each fit into the 53 bits of a float.
     return ((hashed >> 12) + 0.5) / 2**52
 
 
 def fnv1a(content: bytes) -> int:
     """The 64-bit FNV-1a hash."""
+    # The offset basis and, below, the prime of 64-bit FNV-1a.
     hashed = 0xCBF29CE484222325
     for byte in content:
         hashed = (hashed ^ byte) * 0x100000001B3 % 2**64
@@ -155,6 +160,7 @@ def fnv1a(content: bytes) -> int:
 
 def _mix_bits(hashed: int) -> int:
     """The hash with every bit in every other: by itself, names that differ at the end have nearly the same."""
+    # The finalizer of SplitMix64.
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         hashed = (hashed ^ (hashed >> shift)) * factor % 2**64
     return hashed ^ (hashed >> 31)
@@ -169,6 +175,7 @@ def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
     first = members[0]
     return ModelSpec(
         id=pool.id,
+        # A pool has no provider: these are the names of its first member, and each seat puts its own in their place.
         provider_id=first.provider_id,
         upstream_model=first.upstream_model,
         context_window=_least_known([m.context_window for m in members]),
@@ -194,6 +201,7 @@ def _common_value(values: list[_Value | None]) -> _Value | None:
 
 
 def _shared_modalities(values: list[tuple[Modality, ...]]) -> tuple[Modality, ...]:
+    # A member that says nothing leaves open what all of them share.
     if not all(values):
         return ()
     known: tuple[Modality, ...] = get_args(Modality)
@@ -207,8 +215,10 @@ def _common_residency(members: list[ModelSpec]) -> tuple[Residency, ...] | None:
         stated = member.data.residency
         if stated is None or narrowed is None:
             return None
+        # `any` narrows nothing; the first member that names places takes its place.
         if "any" not in stated:
             narrowed = stated if "any" in narrowed else tuple(each for each in narrowed if each in stated)
+    # Without a common place the tuple is empty, and no constraint accepts it.
     return tuple(sorted(narrowed)) if narrowed else narrowed
 
 
@@ -224,6 +234,7 @@ def _is_month(text: str) -> bool:
     if not _MONTH.fullmatch(text):
         return False
     try:
+        # A month gets its first day, so that the calendar checks both forms.
         date.fromisoformat(text if len(text) > len("YYYY-MM") else f"{text}-01")
     except ValueError:
         return False

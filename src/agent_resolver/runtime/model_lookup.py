@@ -51,6 +51,7 @@ def find_models(registries: RegistrySet, spec: AgentSpec) -> FoundModels:
         pool = meaning.found
         if isinstance(pool, ModelSpec):
             return FoundModels(models=(pool,), warnings=warnings)
+        # The order follows from the id of the agent, so that agents spread over the members.
         members = [_find_member(registries, member.model_id) for member in in_turn(pool, spec.id)]
         return FoundModels(models=tuple(members), pool=pool, warnings=warnings)
     known = [name for name in (*registries.models, *registries.pools, *registries.known_models) if name != CATCH_ALL]
@@ -64,6 +65,7 @@ def has_model(registries: RegistrySet, name: str) -> bool:
 
 
 def _find_member(registries: RegistrySet, name: str) -> ModelSpec:
+    # A pool cannot be a member of another pool.
     meaning = _meaning_of(registries, name, has_pools=False)
     if meaning is None or isinstance(meaning.found, ModelPool):
         raise ModelNotFound(name, suggestion(name, registries.models))
@@ -78,10 +80,12 @@ def _meaning_of(registries: RegistrySet, name: str, *, has_pools: bool = True) -
     3. The catch-all of the settings: an operator who has one decided where all other names go.
     4. A model that needs no entry, in either spelling.
     """
+    # A pool without members answers nothing, and so its name means nothing.
     pools = {key: pool for key, pool in registries.pools.items() if pool.members} if has_pools else {}
     if not name or name == CATCH_ALL:
         return None
     model, pool = registries.models.get(name), pools.get(name)
+    # One namespace for both, or the order of the lookup would decide between them.
     if model and pool:
         raise AmbiguousModelReference(name)
     if found := model or pool:
@@ -119,6 +123,7 @@ def _same_folded(name: str, known: Iterable[str]) -> str | None:
     """The one name that differs in capitals, separators or a remark in parentheses alone."""
     folded = _fold_name(name)
     same = sorted({other for other in known if other != CATCH_ALL and _fold_name(other) == folded})
+    # Two names that read alike are a tie, and a tie is not broken by chance.
     return same[0] if len(same) == 1 else None
 
 

@@ -77,6 +77,7 @@ def parse_permissions(config: PermissionConfig) -> Permissions:
     for place, rule in enumerate(config.rules):
         try:
             calls = parse_rule(rule.tool)
+            # Compiled here, so that a bad expression is refused with the plan and not at the first call.
             for expression in _expressions_of(calls):
                 _compile_regex(expression)
         except ValueError as error:

@@ -60,6 +60,7 @@ def _parts(agent: ResolvedAgent) -> dict[str, Any]:
         "limits": agent.limits,
         "model": agent.model,
         "pool": agent.pool,
+        # Executors are live objects, and nothing of them is written: the models say who answers.
         "seats": [seat.model for seat in agent.seats],
         "modality_guard": agent.modality_guard,
         "context_policy": agent.context_policy,

@@ -31,6 +31,7 @@ def resolve(
         ResolveError: It has none; the error has the first reason.
     """
     spec = find_spec(registries, agent_id)
+    # The limits of callers hold together with its own, so that delegating only ever narrows them.
     limits = callers.narrowed_by(spec.limits)
     if spec.is_remote:
         remote = _plan_remote(registries, spec, limits, is_dry_run=is_dry_run)
@@ -88,6 +89,7 @@ def _plan_local(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> 
 def _plan_remote(
     registries: RegistrySet, spec: AgentSpec, limits: RunLimits, *, is_dry_run: bool
 ) -> ResolvedBackendAgent:
+    # An agent that runs elsewhere may require servers too: without a lock that holds it is not run.
     held_lock(registries, spec)
     endpoint, factory = reached(registries, spec)
     check_data(spec.id, limits, Sight(f"remote agent {spec.id}", "remote agent", endpoint.data))

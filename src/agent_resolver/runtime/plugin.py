@@ -151,6 +151,7 @@ class Registrar:
 
     def share(self, parts: SharedParts) -> None:
         """Take handlers of actions and state keys as they are."""
+        # Every name is checked before anything is taken, so that a clash leaves no half of the parts behind.
         for name in parts.actions:
             self._once(self._actions, name, "action handler")
         for key in parts.keys:
@@ -164,6 +165,7 @@ class Registrar:
         self._require_callable("phase hook", phase, hook)
         if phase not in PHASES:
             raise EnvBuild(f"plugin {self._plugin}: there is no phase {phase!r}; there are {', '.join(PHASES)}")
+        # A hook of a plugin that is filtered out is checked like any other, and then left out.
         if self._counts:
             self._hooks[phase].append(TaggedHook(self._plugin, hook))
 
@@ -220,6 +222,7 @@ class Registrar:
         if not self._counts:
             return
         tagged = TaggedTool(self._plugin, offered.descriptor, offered.tool)
+        # Clashes are kept until all plugins have registered: which one is reported must not depend on their order.
         if self._tools.setdefault(offered.descriptor.id, tagged) is not tagged:
             self._clashes.setdefault(offered.descriptor.id, self._plugin)
 
@@ -238,11 +241,13 @@ class Registrar:
         try:
             returned: object = plugin.register(self)  # type: ignore[func-returns-value]
         except EnvBuild:
+            # Its message names the plugin already.
             raise
         except (Exception, SystemExit) as error:
             raise EnvBuild(f"plugin {plugin_id}: {describe_exception(error)}") from error
         finally:
             self._is_open = False
+        # An asynchronous `register` has done nothing yet, and would be dropped without a word.
         if inspect.isawaitable(returned):
             _close_coroutine(returned)
             raise EnvBuild(f"plugin {plugin_id}: `register` must not be asynchronous")
@@ -303,6 +308,7 @@ def schemas_of(plugin_id: str, plugin: Plugin) -> tuple[ConfigSchema, ...]:
         declared: tuple[object, ...] = tuple(declare()) if declare else ()
     except (Exception, SystemExit) as error:
         raise EnvBuild(f"plugin {plugin_id}: {describe_exception(error)}") from error
+    # The plugin was checked when it was registered, and may return something else now.
     schemas = tuple(each for each in declared if isinstance(each, ConfigSchema) and _is_sound(each.key, each.schema))
     if len(schemas) < len(declared):
         raise EnvBuild(f"plugin {plugin_id}: `config_schemas` must return ConfigSchema values")

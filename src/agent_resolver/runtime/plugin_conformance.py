@@ -101,6 +101,7 @@ async def _its_hooks_give_commands_that_can_be_carried_out(make: MakePlugin, sec
             assert not unknown, f"a hook of {phase} schedules {sorted(unknown)}, which nothing handles"
             unknown = {effect.name for effect in command.effects} - env.effect_handlers.keys()
             assert not unknown, f"a hook of {phase} wants {sorted(unknown)}, which nothing handles"
+            # This raises where an update does not fit the rule of its key.
             KeyValues(env.key_registrations).update("it", command.updates)
 
 
@@ -108,6 +109,7 @@ async def _its_transforms_give_requests(make: MakePlugin, sections: Mapping[str,
     """A transform gives another request, or the same; it changes nothing of the one that it was given."""
     env = _env_of(make())
     context = _context_of("before_inference", env, sections)
+    # As bytes: a transform could change the lists and dictionaries within the request.
     before = msgspec.json.encode(_REQUEST)
     for transform in env.request_transforms:
         changed: object = transform.call(_REQUEST, context)
@@ -128,6 +130,7 @@ async def _it_starts_and_ends_as_often_as_it_is_asked(make: MakePlugin, sections
     answer = ChatAnswer(text="Hello.", usage=Usage(1, 1))
     for _ in range(2):
         _require_no_fault(await _run(plugin, sections, answer))
+    # One run by itself shows the values with which those at the same time have to end.
     alone = await _run(plugin, sections, answer)
     together = await asyncio.gather(*(_run(plugin, sections, answer) for _ in range(4)))
     for result in together:

@@ -42,6 +42,7 @@ def _id_faults(plugin_id: object) -> Iterator[str]:
 
 
 def _method_faults(plugin: object) -> Iterator[str]:
+    # A class has the methods as well, and would fail only when one of them is called.
     if isinstance(plugin, type):
         yield "it is a class, not a plugin made of it"
         return
@@ -60,6 +61,7 @@ def _method_faults(plugin: object) -> Iterator[str]:
 
 def _takes_arguments(method: object, count: int) -> bool:
     try:
+        # Binding tells whether the call would fit, without making it.
         inspect.signature(method).bind(*range(count))  # type: ignore[arg-type]
     except TypeError:
         return False
@@ -70,6 +72,7 @@ def _takes_arguments(method: object, count: int) -> bool:
 
 def _schema_faults(plugin: object) -> Iterator[str]:
     declare = getattr(plugin, "config_schemas", None)
+    # Only a method that can be called is: what is wrong with any other is reported with the methods.
     is_asked = callable(declare) and not isinstance(plugin, type) and _takes_arguments(declare, 0)
     if not is_asked or inspect.iscoroutinefunction(declare):
         return

@@ -72,6 +72,7 @@ def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     registrar = Registrar(registries.kept_descriptors)
     chosen = set(found.spec.active_hook_filter)
     for plugin_id, plugin in named:
+        # An empty filter lets every plugin count.
         registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
     return BuiltEnv(_env_with(registrar, defaults), ours.permissions, _summarizer(found, ours), tuple(warnings))
 
@@ -87,6 +88,7 @@ def _default_env(plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
 
 def _env_with(registrar: Registrar, plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
     for plugin in plugins:
+        # The filter of a spec is for the plugins that it names: those of the runtime always count.
         registrar.take(plugin.id, plugin, counts=True)
     return registrar.env()
 
@@ -154,10 +156,12 @@ def _summarizer(found: Lookup, sections: Sections) -> Summarizer | None:
         return None
     if model is None:
         return Summarizer(config, found.model, found.executor)
+    # The first seat reaches the provider, and the new seat puts the name of this model into its requests.
     return Summarizer(config, model, Seat(model, found.seats[0].executor))
 
 
 def _check_sections(found: Lookup, plugins: list[tuple[str, Plugin]]) -> Iterator[PlanWarning]:
+    # What the runtime reads by itself is claimed as well, or it would be reported as misspelt.
     claimed = {RETRY, *BUILT_IN_SECTIONS}
     sections = found.spec.sections
     for plugin_id, plugin in plugins:
@@ -192,6 +196,7 @@ def _default_plugins(found: Lookup, sections: Sections) -> Iterator[DefaultPlugi
         yield default_plugin.max_rounds(spec.max_rounds)
     if sections.permissions:
         yield permission_gate(sections.permissions)
+    # Only a cut-off that is known for sure goes into the prompt.
     if found.trusted_cutoff and sections.cutoff.enabled:
         yield default_plugin.knowledge_cutoff(found.trusted_cutoff)
     if policy:

@@ -79,6 +79,7 @@ class CompositeAgents:
 
     def get(self, agent_id: str) -> AgentSpec | None:
         """The spec of an agent."""
+        # A local agent wins, also with an id that looks like `source/agent`.
         if found := self._local.get(agent_id):
             return found
         source, slash, bare = agent_id.partition("/")
@@ -160,6 +161,7 @@ def names_at_server(
     server: str, tool_id: str, scopes: tuple[str, ...], descriptor: Descriptor | None
 ) -> tuple[str, ...]:
     """Names of a server's tool in `forbid` besides its id: the server's own name for it, and the scopes it needs."""
+    # A server is written as `id@version`, and the ids of its tools begin with its id.
     own_name = tool_id.removeprefix(f"{server.rpartition('@')[0]}.")
     return (own_name, *scopes, *required_scopes(descriptor))
 
@@ -233,6 +235,7 @@ class LayeredMapping(Mapping[str, Value]):
 
     def __getitem__(self, key: str) -> Value:
         for layer in self._layers:
+            # One lookup in each layer, because a lazy layer does its work in it.
             try:
                 return layer[key]
             except KeyError:
@@ -251,4 +254,5 @@ def _close_mappings(value: Struct) -> None:
     for name in value.__struct_fields__:
         mapping = getattr(value, name)
         if isinstance(mapping, dict):
+            # A copy, because the caller may still change the dictionary that it gave.
             structs.force_setattr(value, name, MappingProxyType(dict(mapping)))

@@ -39,6 +39,7 @@ class RetryingExecutor:
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The answer of the executor within, after as many attempts as it takes and may take."""
+        # The last attempt is outside of the loop, so that its failure is raised as it is.
         for attempt in range(self.config.max_retries):
             try:
                 return await self.inner.complete(request)
@@ -111,6 +112,7 @@ class RetryingExecutor:
         base = self.config.overloaded_backoff_base_ms if is_overloaded else self.config.backoff_base_ms
         # Beyond some doublings only the bound counts, and a large number would take long to compute.
         delay = min(base << min(attempt, 16), _LONGEST_MS)
+        # A wait that the provider asks for is never shortened.
         return max(delay, failure.retry_after_ms or 0)
 
 

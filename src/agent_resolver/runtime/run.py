@@ -98,10 +98,12 @@ def spent(state: RunState, *, without: str = "") -> Spent:
 
 
 def _total(own: Spent, others: list[Spent]) -> Spent:
+    # A copy of the calls: the run goes on to count in its own dictionary.
     usage, cost, rounds, calls = own.usage, own.cost, own.rounds, dict(own.calls)
     uncertain = own.uncertain
     for each in others:
         usage += each.usage
+        # One unknown cost makes the sum unknown: a smaller number would pass for the truth.
         cost = None if cost is None or each.cost is None else cost + each.cost
         rounds += each.rounds
         uncertain += each.uncertain
@@ -121,6 +123,7 @@ def close_calls(state: RunState, notes: Sequence[str] = ()) -> None:
         note = notes[place] if place < len(notes) else NOT_MADE
         state.messages.append(tool_message(call.id, note))
     state.open_calls = []
+    # Nothing is left of the open round: the next words of the user begin another one.
     state.delegate = None
     state.is_judged = True
     state.is_asked = False
@@ -156,6 +159,7 @@ class Termination(Struct, frozen=True, kw_only=True, gc=False):
 def is_resumable(termination: Termination) -> bool:
     """True if a run that ended so can go on: it waits for a person or a valid token, or a budget was used up."""
     is_waiting = termination.reason == "suspended" or termination.code == TOKEN_EXPIRED
+    # All budgets end a run with a code of this prefix.
     return is_waiting or termination.code.startswith("budget_")
 
 

@@ -31,6 +31,7 @@ def _copied_state(state: RunState) -> RunState:
         RunRefused: No run leaves such a state.
     """
     try:
+        # The state may come from a file: the round trip checks all of its types, and makes the copy.
         copied = msgspec.convert(msgspec.to_builtins(state), RunState)
     except (msgspec.ValidationError, RecursionError) as error:
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: {error}") from error
@@ -39,6 +40,7 @@ def _copied_state(state: RunState) -> RunState:
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
     if copied.summary is not None and not is_within(copied.summary, copied.messages):
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its summary covers half a call")
+    # The loop reads an answer that was not judged from the last message, which must then be an answer.
     has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
     if not (copied.is_judged or has_answer):
         raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")
@@ -81,6 +83,7 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str, notes: Sequ
         RunRefused: The agent changed since, or its cost has a budget and no price.
     """
     budget = agent.spec.budget.narrowed_by(request.budget)
+    # Each seat may come to answer, so that one without a price is enough to leave the budget blind.
     unpriced = [seat.model.id for seat in agent.seats if seat.model.cost(0, 0) is None]
     if budget.max_cost is not None and unpriced:
         hint = f"give it prices: `[models.{unpriced[0]}]` in agent.toml, or leave out the budget"

@@ -33,6 +33,7 @@ def export_run(snapshot: Snapshot, run: str, seal: Seal) -> dict[str, Any] | Non
             "audit": list(snapshot.records(run)),
             "delegates": sorted(row.id for row in history.delegates),
         },
+        # Some maps of the journal have numbers as keys, which JSON has not.
         str_keys=True,
     )
     masked = history.mask.mask_document(plain)

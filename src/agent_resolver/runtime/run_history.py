@@ -81,6 +81,7 @@ def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
     folded = fold_run(snapshot, run, seal)
     if folded is None:
         return None
+    # The last one is the run itself; the others are those before it in its conversation.
     *before, (_, entries) = runs_before(snapshot, run, seal)
     said_before = [each for _, earlier in before for each in earlier]
     facts = read_plan_facts(snapshot, seal, [*said_before, *entries])
@@ -147,6 +148,7 @@ class _Walk:
 
     def add(self, row: JournalRow, entry: Entry) -> None:
         """Note one entry."""
+        # An entry has the round only where it changed.
         if entry.change.round is not UNSET:
             self._round = entry.change.round
         if entry.question is not UNSET:
@@ -181,6 +183,7 @@ class _Walk:
             tool = from_wire_name(call.name, self._facts.tools) or call.name
             arguments = self.mask.note_call(tool, call)
             shown = MadeCall(round=self._round, call=call.id, tool=tool, arguments=arguments)
+            # The key of a call counts the calls that were open when it was made, itself included.
             self.calls.append(_Called(call, len(message.calls) - place, shown))
         if message.role != "tool":
             return
@@ -205,6 +208,7 @@ class _Walk:
         given = call_key(state, called.open_count, called.asked.id)
         key = ledger_key(self._folded.beginning.caller.id, called.shown.tool, given)
         kept = self._snapshot.get(LEDGER, key)
+        # The ledger has no ending of such a call, so the text that the model read has to tell.
         if kept is None or kept.state == "waiting":
             return _outcome_by_answer(called.answer)
         if kept.state == "done":

@@ -50,6 +50,7 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
         try:
             document = msgspec.json.decode(content, type=_PlanDocument)
         except (msgspec.DecodeError, RecursionError):
+            # What is secret in this plan cannot be known any longer, so that every field counts as secret.
             facts = msgspec.structs.replace(facts, newest=None, is_whole=False)
             continue
         named = frozenset(str(tool[0]) for tool in document.tools if tool)
@@ -133,6 +134,7 @@ class RunMask:
 
     def mask_document(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
         """A document of the run's messages and entries, with secret fields of calls and results masked."""
+        # Fields first: they teach the values which the texts are then searched for.
         return self.redact(self._mask_parts(value))
 
     def _mask_parts(self, value: Any) -> Any:  # noqa: ANN401 - as above

@@ -178,19 +178,23 @@ class Runs:
         run_id = checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
             return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, delegating)
+        # Only the journal knows the newest state of the run, and keeps other processes away from it.
         if request.resume is not None and taken is None and self._open_journal is not None:
             raise RunRefused(f"run {run_id} goes on from its journal, not from a state", "resume it by its id")
+        # Known from here on, so that it can be cancelled while its tools are opened.
         self._register(run_id, _Opening(), delegating)
         try:
             async with self._tools.open(plan, run_id) as opened:
                 # What only the start of a run needs is made elsewhere, so that no run which waits holds it.
                 lifecycle = await self._prepare(plan, request, run_id, opened, sink, delegating, taken)
                 self._replace(run_id, lifecycle, delegating)
+                # A hand-over may have begun while the tools were opened.
                 if self._is_handing_over:
                     lifecycle.hand_over()
                 try:
                     return await lifecycle.execute()
                 finally:
+                    # The lease of a run that is over is no longer watched or renewed.
                     if self._keeper is not None:
                         self._keeper.drop(run_id)
                     _end_run(lifecycle)
@@ -222,6 +226,7 @@ class Runs:
         caller = request.caller or self._caller
         journal = self.journal
         before = None
+        # A run that goes on has its conversation in its own journal.
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
         if before is not None:
@@ -263,6 +268,7 @@ class Runs:
             definitions=None if is_delegate else self._definitions,
         )
         lifecycle = Lifecycle(start)
+        # From here on, a lost lease or a request to cancel stops the run.
         if writer is not None and self._keeper is not None:
             self._keeper.hold(run_id, writer.lease, lifecycle.cancel, lifecycle.lose)
         return lifecycle
@@ -355,6 +361,7 @@ class Runs:
             delegating.lifecycle.delegates = (*_without(delegating.lifecycle.delegates, opening), run)
         is_cancelled = isinstance(opening, _Opening) and opening.is_cancelled
         journal = run.run.journal
+        # A request to cancel may have come while the tools were opened, here or from another process.
         if is_cancelled or (journal is not None and journal.is_cancelling):
             run.cancel()
 
@@ -496,6 +503,7 @@ def _thread_values(agent: ResolvedAgent, before: RunState) -> dict[str, object]:
 def _with_lock(plan: ResolvedRunPlan, lock: HeldLock) -> ResolvedRunPlan:
     """The plan made again with what the connected servers say of their tools."""
     registries = plan.snapshot
+    # What the connected servers say lies over the snapshot, for this agent alone.
     locks = LayeredMapping(({plan.agent_id: lock}, registries.locks))
     return resolve(structs.replace(registries, locks=locks), plan.agent_id, plan.callers)
 

@@ -82,6 +82,7 @@ class PooledExecutor(Struct, frozen=True):
                         attempt += 1
                         yield Restarted(attempt, f"{tried.latest}; {seat.model.id} takes over")
                     async for piece in pieces:
+                        # After a restart, the reader has no pieces of this answer any more.
                         has_pieces = not isinstance(piece, Restarted)
                         # Members count their own attempts; the reader sees one answer.
                         attempt += 0 if has_pieces else 1

@@ -68,6 +68,7 @@ class RemoteEndpoint(Struct, frozen=True, kw_only=True):
             return "base_url must not be empty"
         if not _is_web_address(self.base_url):
             return "base_url must be an http(s) URL with a host"
+        # Paths are appended to this address, which a query or a fragment would swallow; credentials belong into `auth`.
         if any(sign in self.base_url for sign in "?#@"):
             return "base_url must not have credentials, a query or a fragment"
         if self.auth and self.auth.type != "bearer":
@@ -110,6 +111,7 @@ class StopCondition(Struct, frozen=True, kw_only=True):
 
     def fault(self) -> str | None:
         """What is wrong with it, or None when nothing is."""
+        # Each kind takes exactly one of the three fields.
         needed = {"stop_on_tool": "tool", "content_match": "pattern"}.get(self.type, "value")
         if getattr(self, needed) is UNSET:
             return f"{self.type} needs `{needed}`"

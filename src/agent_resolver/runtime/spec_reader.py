@@ -49,6 +49,7 @@ def parse_spec(tree: Node) -> AgentSpec:
     faults += (_locate_fault(tree, fault) for fault in _missing_policy_keys(document))
     # What is wrong with the one part says nothing about the others, and all of it is told.
     wrong = {fault.at[0] for fault in faults if fault.at}
+    # A spec cannot be made without an id; where that is missing, the fault is known already.
     sound = {"id": "-", **{key: value for key, value in document.items() if key not in wrong}}
     spec = None
     try:
@@ -69,6 +70,7 @@ def check_spec(spec: AgentSpec) -> AgentSpec:
     # What a prompt says, and with which characters, is nobody's business.
     texts = {"system_prompt": spec.system_prompt, "description": spec.description}
     spec = structs.replace(check_value(structs.replace(spec, system_prompt="", description=None)), **texts)
+    # Python does not tell a default that was given from one that was not, so only other values count as written.
     written = {name for name, value in structs.asdict(spec).items() if value != _DEFAULTS.get(name)}
     return _check_parsed_spec(spec, written)
 
@@ -170,6 +172,7 @@ def _apply_remote_backend(spec: AgentSpec) -> tuple[AgentSpec, list[Issue]]:
         if faults := [_in_config(issue) for issue in refused(walk(tree_of(document), RemoteEndpoint))]:
             return spec, faults
         said = msgspec.convert(document, RemoteEndpoint)
+        # Without an endpoint, only the kind of backend can disagree with `config`.
         if said != (endpoint or structs.replace(said, backend=kind)):
             return spec, [_spec_fault(("endpoint",), "endpoint and backend.config differ")]
         endpoint = said

@@ -59,6 +59,7 @@ class KeyValues:
             defaults: What `initial_values` makes of the registrations, where it is at hand.
         """
         self._registrations = registrations
+        # The shared defaults serve as they are, unless an earlier part of the run kept values.
         if defaults is None or known:
             defaults = initial_values(registrations, known)
         self._values: Mapping[str, Any] = defaults
@@ -113,6 +114,7 @@ def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # n
     except (TypeError, ValueError, RecursionError) as error:
         message = f"an update of the state key {registration.key!r} is not a JSON value"
         raise StateFailure("KEY_UPDATE", message) from error
+    # A value may be missing, and an update may not: there is nothing to append, to add or to merge.
     is_missing = checked is None and rule in _MERGED
     if is_missing or not fits_rule(rule, checked) or not fits_rule(rule, value):
         message = f"an update of the state key {registration.key!r} does not fit its rule `{rule}`"
@@ -132,4 +134,5 @@ def fits_rule(rule: MergeRule, value: object) -> bool:
     kinds = _MERGED.get(rule)
     if kinds is None or value is None:
         return True
+    # True is an integer to Python, and not a number to add.
     return isinstance(value, kinds) and not isinstance(value, bool)

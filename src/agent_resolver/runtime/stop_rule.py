@@ -33,6 +33,7 @@ def _stop(code: str, message: str) -> End:
 
 def _max_rounds(condition: StopCondition, context: PhaseContext) -> End | None:
     limit = condition.value or 0
+    # 0 switches the rule off.
     if limit == 0 or context.run.round < limit:
         return None
     return _stop("max_rounds", f"The limit of {limit} rounds is reached")
@@ -40,6 +41,7 @@ def _max_rounds(condition: StopCondition, context: PhaseContext) -> End | None:
 
 def _timeout(condition: StopCondition, context: PhaseContext) -> End | None:
     limit = condition.value or 0
+    # A run may take as long as the limit; only more ends it.
     if context.run.seconds <= limit:
         return None
     return _stop("timeout", f"The run took longer than {limit} s")
@@ -61,6 +63,7 @@ def _consecutive_errors(condition: StopCondition, context: PhaseContext) -> End 
 
 def _stop_on_tool(condition: StopCondition, context: PhaseContext) -> End | None:
     calls = context.answer.calls if context.answer else ()
+    # A model may write the id of the tool in place of the name that it was shown.
     wire_name = to_wire_name(condition.tool or "")
     if all(call.name not in {wire_name, condition.tool} for call in calls):
         return None
@@ -99,6 +102,7 @@ def _loop_detection(condition: StopCondition, context: PhaseContext) -> End | No
 
 def _is_repeated(texts: Sequence[str], window: int) -> bool:
     newest = texts[-window:]
+    # Fewer answers than the window are not a loop yet, and answers without text say nothing that could repeat.
     return len(newest) == window and bool(newest[0].strip()) and len(set(newest)) == 1
 
 

@@ -54,6 +54,7 @@ def safe_frontier(messages: Sequence[Message], policy: ContextPolicy) -> int:
     frontier = _first_unanswered(messages)
     if policy.compaction_mode == "keep_recent_raw_suffix":
         frontier = min(frontier, len(messages) - policy.compaction_raw_suffix_messages)
+    # A cut within a unit would separate a call from its results.
     starts = (unit[0] for unit in units_of(messages))
     return max((start for start in starts if start <= frontier), default=0)
 
@@ -61,6 +62,7 @@ def safe_frontier(messages: Sequence[Message], policy: ContextPolicy) -> int:
 def _first_unanswered(messages: Sequence[Message]) -> int:
     for place in reversed(range(len(messages))):
         if messages[place].role == "assistant":
+            # Calls are open together with their results, until the model has answered these.
             return place if messages[place].calls else place + 1
     return 0
 

@@ -61,6 +61,7 @@ class KeptDescriptors:
         if before is not None and before[0] == content:
             return before[1]
         kept = _kept_descriptor(descriptor, tool_id)
+        # A known id may always be written again: only new ones can fill the table.
         if before is not None or len(self._by_id) < _MAX_KEPT:
             self._by_id[tool_id] = (content, kept)
         return kept
@@ -82,6 +83,7 @@ def check_tool(
     if tool_id is not None and (fault := tool_id_fault(tool_id)):
         raise UnusableTool(type(offered).__name__, fault)
     tool: Any = offered
+    # Only functions and methods: a tool may be an object that can be called, too.
     if isinstance(offered, (types.FunctionType, types.MethodType)):
         tool = _tool_of_function(offered, tool_id or "")
     descriptor = usable_descriptor(tool)
@@ -118,6 +120,7 @@ def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
     except Exception as error:
         fault = f"its descriptor is not one: {describe_exception(error)}"
         raise UnusableTool(tool_id, fault) from error
+    # Frozen to the depth: all runs share the descriptor, and the tool could change its schemas later.
     return structs.replace(
         copied,
         id=tool_id,

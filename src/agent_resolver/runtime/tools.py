@@ -46,10 +46,12 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
     3. What its agent file or a caller forbids, and what the lock does not open, whatever the catalog says.
     """
     spec, lock = found.spec, found.lock
+    # Before anything below reads the patterns, so that all bad ones are refused together.
     if faults := list(pattern_faults(spec)):
         raise InvalidSpec(faults)
     delegates, warnings = _delegate_tools(registries, spec, found.limits)
     offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(built.env), _server_tools(lock)))
+    # In order, because `matching_texts` searches by halves.
     ids = sorted(offered)
     matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
     refused = _refused_tools(spec, offered, ids, matched)
@@ -112,6 +114,7 @@ def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
 
 
 def _prompt_schema() -> dict[str, Any]:
+    # The pattern refuses a prompt of blanks.
     prompt = {"type": "string", "minLength": 1, "pattern": "\\S", "description": "What it shall do"}
     return {
         "type": "object",
@@ -148,6 +151,7 @@ def _merge_tools(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) 
 def _id_conflict(first: PlannedTool, second: PlannedTool) -> ToolIdConflict:
     one, other = (f"{each.source} {each.origin}".rstrip() for each in (first, second))
     hint = f"rename one of them: {one} has it, and {other} has it"
+    # Two kinds of sources are enough to tell the tools apart; within one kind, the names of both are needed.
     if first.source != second.source:
         return ToolIdConflict(first.id, first.source, second.source, hint)
     return ToolIdConflict(first.id, one, other, hint)
@@ -172,6 +176,7 @@ def _refused_tools(
 ) -> dict[str, Why]:
     """The tools that may not be called, each with the first reason; nothing that comes later takes one back."""
     refused: dict[str, Why] = {}
+    # `*` allows every tool, and needs no set of them.
     if "*" not in spec.allowed_patterns:
         allowed = {*(spec.allowed_tools or ())}.union(*(matched[pattern] for pattern in spec.allowed_patterns))
         refused = dict.fromkeys((tool_id for tool_id in ids if tool_id not in allowed), _NOT_ALLOWED)
@@ -200,6 +205,7 @@ def _add_forbidden(
         matching = chain.from_iterable(matching_texts(parts, names) for parts in patterns)
         suspects.update(*(by_name[name] for name in matching))
     for tool_id in sorted(suspects):
+        # The patterns only find suspects: `forbidden` decides, and says why.
         if why := forbidden((tool_id, *_other_names(offered[tool_id])), forbid):
             refused.setdefault(tool_id, Why(why.code.value, why.message))
 

@@ -33,6 +33,7 @@ class _Special(Struct, kw_only=True, omit_defaults=True):
     """The state keys that no plugin has any longer."""
 
 
+# Made of the fields of `RunState`, so that a new field is journaled without a second list of names.
 StateChange: Any = msgspec.defstruct(
     "StateChange",
     [
@@ -95,6 +96,7 @@ class StateWatch:
         """
         state = self.state
         change: dict[str, Any] = {}
+        # Most fields are the same from step to step, and what a change leaves out takes no bytes.
         for name, before in self._fields.items():
             now = getattr(state, name)
             if now != before:
@@ -111,6 +113,7 @@ class StateWatch:
                 for key, value in values.items()
                 if key not in before_values or not _is_same_value(before_values[key], value)
             }
+            # A key is lost where the run goes on with an agent that no longer has the plugin for it.
             change["lost_values"] = [key for key in before_values if key not in values]
             self._values = values
         return StateChange(**change)
@@ -118,6 +121,7 @@ class StateWatch:
     def _new_messages(self) -> tuple[list[Message], dict[int, str]]:
         first = self._count
         messages = self.state.messages[first:]
+        # Places in the whole conversation become places among the new messages.
         results = {place - first: tool_id for place, tool_id in self.results.items()}
         for place in results:
             # The ledger has the text already.
@@ -138,6 +142,7 @@ def apply_change(state: RunState, change: Any, read_result: ReadResult) -> None:
             state.messages.append(tool_message(message.call_id, text))
         else:
             state.messages.append(message)
+        # A tool message answers one open call, so the next key has one open call less in it.
         is_open -= message.role == "tool"
     for name in _PLAIN:
         value = getattr(change, name)

@@ -89,6 +89,7 @@ def plan_notes(before: PlanDocument, after: PlanDocument) -> tuple[str, ...]:
     spec_before, spec_after = before["spec"], after["spec"]
     fields = sorted({*spec_before, *spec_after})
     notes = [name for name in fields if spec_before.get(name) != spec_after.get(name)]
+    # The spec and the tools are compared part by part, above and below.
     parts = sorted({*before, *after} - _NOT_COMPARED)
     notes += [name for name in parts if before.get(name) != after.get(name)]
     notes += [line.removeprefix("~ ") for line in _tool_lines(before, after)]
@@ -152,6 +153,7 @@ def _tool_lines(before: PlanDocument, after: PlanDocument) -> Iterator[str]:
 
 def _offered_tools(plan: PlanDocument) -> Mapping[str, object]:
     """The tools that a model is shown, by id, each with the digest of its definition."""
+    # A tool in a plan is its id, source, origin, scopes and the digest of its definition.
     tools = {tool_id: definition for tool_id, _, _, _, definition in plan.get("tools", ())}
     permissions = plan.get("permissions")
     if not permissions:
@@ -164,6 +166,7 @@ def _offered_tools(plan: PlanDocument) -> Mapping[str, object]:
 def _settings_difference(compared: Compared) -> Difference:
     before, after = compared.plan_before, compared.plan_after
     for part, name in _SETTINGS:
+        # Without the recorded plan, its settings are unknown and not different.
         one, other = _setting(before, part, name), _setting(after, part, name)
         if before and one != other:
             return Difference(round=compared.round, part="settings", before=f"{name}: {one}", after=f"{name}: {other}")
@@ -183,6 +186,7 @@ def _setting(plan: PlanDocument, part: str, name: str) -> Any:  # noqa: ANN401 -
 def _messages_difference(compared: Compared) -> Difference:
     before, after = compared.messages_before, compared.messages_after
     for place in range(max(len(before), len(after))):
+        # Slices, because they are empty where one of the conversations is already over.
         one, other = before[place : place + 1], after[place : place + 1]
         if one != other:
             return Difference(
@@ -191,6 +195,7 @@ def _messages_difference(compared: Compared) -> Difference:
                 before=f"message {place + 1}: {_line_of(one)}",
                 after=f"message {place + 1}: {_line_of(other)}",
             )
+    # System messages are left out, as they are in the recorded count.
     count = sum(message.role != "system" for message in compared.request.messages)
     words = "the conversation is the same, and what is added to it or left out differs"
     return Difference(

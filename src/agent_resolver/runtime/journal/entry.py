@@ -144,6 +144,7 @@ def encode_entry(entry: Entry) -> bytes:
         content = _ENCODER.encode(entry)
     except (TypeError, ValueError, RecursionError) as error:
         raise EntryRefused(f"a step of the run cannot be written: {error}") from error
+    # Refused here, because `unpack` would never give it back.
     if len(content) > MAX_ENTRY_BYTES:
         raise EntryRefused(f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most")
     return pack(content)

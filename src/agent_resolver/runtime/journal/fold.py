@@ -87,6 +87,7 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
             entry = decode_entry(row, seal)
         except (ValueError, msgspec.MsgspecError) as error:
             raise DamagedJournal(run, f"entry {number}: {error}") from error
+        # A question was written without the parts of the one before it, so that each is completed from that one.
         if entry.question is not UNSET:
             known = with_known(entry.question, known)
             entry = structs.replace(entry, question=known)
@@ -116,6 +117,7 @@ def fold_row(snapshot: Snapshot, row: Run, seal: Seal, *, through: int | None = 
     entries = read_entries(snapshot, row.id, seal)
     beginning = _require_whole(row, entries)
     messages = _messages_before(snapshot, beginning.continues, seal)
+    # The whole journal was checked, even where only its beginning is folded.
     return fold_entries(snapshot, row, entries[:through], messages, seal)
 
 
@@ -147,11 +149,13 @@ def runs_before(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Run, lis
     seen: set[str] = set()
     while run:
         row = snapshot.get(RUNS, run)
+        # Rows can be edited: a chain that comes back to itself counts as damaged, and does not go round for ever.
         if row is None or run in seen:
             raise DamagedJournal(run, "a run of its conversation is missing")
         entries = read_entries(snapshot, run, seal)
         seen.add(run)
         chain.append((row, entries))
+        # The sealed beginning says which run comes before; the row could be edited.
         run = _require_whole(row, entries).continues
     return chain[::-1]
 
@@ -174,6 +178,7 @@ def fold_entries(
     """A run after these entries; `messages` are those of the runs before it."""
     beginning = entries[0][1].beginning
     assert beginning is not UNSET  # noqa: S101 - the callers have looked
+    # A copy, because folding changes the state, and the same entries may be folded again.
     state = msgspec.convert(msgspec.to_builtins(beginning.state), RunState)
     state.messages = list(messages)
     caller = beginning.caller
@@ -188,11 +193,13 @@ def fold_entries(
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)
+        # An entry leaves out what did not change, so the last entry that says it counts.
         caller = entry.caller or caller
         budget = RunBudget(**entry.budget) if entry.budget else budget
         # Each entry replaces what the run waits for, and whether it has ended.
         pending = entry.pending or None
         termination = entry.termination or None
+    # Every later entry answers a question or goes on without an answer: only the newest can be open.
     newest_row, newest = entries[-1]
     is_unanswered = newest.question is not UNSET
     # Its provider may have answered: that is not known, and the operator who pays must be able to see so.

@@ -100,14 +100,17 @@ class Journal:
         seconds = self.seconds()
 
         def write(transaction: Transaction) -> Lease:
+            # In the transaction that writes the run: another process may begin one of the same thread at this moment.
             _require_free(transaction, row)
             lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
             if lease is None:
                 raise RunRefused(f"run {row.id} is running already", "wait for it, or cancel it")
+            # A plan is kept once under its digest, for all runs that ran by it.
             if plan is not None:
                 transaction.put(PLANS, plan, only_new=True)
             transaction.put(RUNS, structs.replace(row, lease=lease.number))
             transaction.put(JOURNAL, kept)
+            # The thread leads to its newest run; the runs before it can then no longer be resumed.
             if row.thread:
                 thread = ThreadRow(caller=row.caller, name=row.thread, agent=row.agent, run=row.id)
                 transaction.put(THREADS, thread)
@@ -204,7 +207,9 @@ class Journal:
         # The last question counts as uncertain from here on, and no entry says so yet.
         known = structs.replace(folded.state, uncertain=folded.state.uncertain - folded.is_unanswered)
         writer = RunJournal(self, row, known, message_count=folded.message_count, puts_off=puts_off)
+        # The first entry then holds what changed since the fold, such as new messages in place of open calls.
         writer.watch_instead(state)
+        # The process that was asked to end the run may have died before it did.
         writer.is_cancelling = folded.row.status == "cancelling"
         writer.lease = lease
         writer.number = folded.number
@@ -232,6 +237,7 @@ class Journal:
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
             status = self._cancel_in(transaction, row, seconds)
+            # Where another process has the run, it ends the delegates itself, together with the run.
             if status == "cancelled":
                 self.cancel_delegates_in(transaction, run, seconds)
             return status
@@ -241,6 +247,7 @@ class Journal:
     def cancel_delegates_in(self, transaction: Transaction, run: str, seconds: float) -> None:
         """End the runs that a run which has ended delegated to: no run is left that could take them up."""
         ended = [run]
+        # Rows can be edited, so that runs may name each other as their parents.
         seen = {run}
         while ended:
             for row in transaction.find(RUNS, {"parent": ended.pop()}):
@@ -254,6 +261,7 @@ class Journal:
     def _cancel_in(self, transaction: Transaction, row: Run, seconds: float) -> RunStatus:
         """End a run, or ask the process that has it to end it."""
         now = self.clock.now()
+        # Claiming tells whether a process has the run: only without one may its journal be written here.
         lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
         if lease is None:
             # The process that has the run looks at this status, and ends the run itself.
@@ -368,10 +376,13 @@ class RunJournal:
             transaction.append(record)
 
         work = self._work_on("run.resumed", entry, structs.replace(self.row, plan=digest), also)
+        # The entry may wait for the next write; if the run was asked to end, the entry is kept and that write is not
+        # done.
         await self.writes.put_off(work, may_stop=True)
 
     async def ask(self, values: Mapping[str, Any], question: Question) -> None:
         """Write down that a model is about to be asked."""
+        # Model, prompt and tools rarely change from one question to the next, so only what differs is kept.
         entry = structs.replace(self.next_entry(values), question=without_known(question, self._question))
         self._question = question
         await self._write("model.asked", entry, None)
@@ -402,6 +413,7 @@ class RunJournal:
         is_waiting = end.reason == "suspended"
         # A question that was put off is kept with the entry that the run waits for it, or neither is.
         is_asking = is_waiting and self.writes.has_dependent
+        # Kept for the case that neither the entry nor the question before it is written.
         number, row_before, mark = self.number, self.row, self._watch.mark()
         entry = structs.replace(self.next_entry(values), termination=end, pending=result.pending or UNSET)
         status: RunStatus = "waiting" if is_waiting else _STATUS.get(end.reason, "done")
@@ -435,6 +447,7 @@ class RunJournal:
             self.number, self.row = number, row_before
             self._watch.go_back(mark)
             raise
+        # `also` has released the lease in the same transaction as the end.
         self.is_held = False
 
     async def release(self) -> None:
@@ -490,6 +503,7 @@ class RunJournal:
         changed = structs.replace(row or self.row, changed_at=now, entries=kept.number)
 
         def write(transaction: Transaction) -> bool:
+            # A process that lost its lease must not add an entry, however late its write comes.
             transaction.require(self.lease)
             before = transaction.get(RUNS, kept.run)
             if before is None or before.entries != kept.number - 1:
@@ -504,6 +518,7 @@ class RunJournal:
                 also(transaction)
             return is_cancelling
 
+        # At once and not after the write: entries that are put off follow each other.
         self.row = changed
         return write
 
@@ -543,10 +558,12 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         raise RunRefused(f"there is a run {row.id} already", "leave the id out, or resume that run")
     if not row.thread:
         return
+    # The run before was looked up in an earlier transaction, and may have been removed since.
     if row.continues and transaction.get(RUNS, row.continues) is None:
         raise RunRefused(f"the last run of thread {row.thread} was removed meanwhile", "start the run again")
     thread = transaction.get(THREADS, row.caller, row.thread)
     newest = None if thread is None else transaction.get(RUNS, thread.run)
+    # Two processes may have continued the thread at once: the first one that writes has it.
     if newest is not None and newest.id != row.continues:
         raise RunRefused(f"thread {row.thread} went on in run {newest.id}", "start the run again")
     if newest is not None and newest.status not in FINISHED:

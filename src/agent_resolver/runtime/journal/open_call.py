@@ -34,10 +34,12 @@ def notes_on_open_calls(snapshot: Snapshot, folded: Folded, seal: Seal) -> list[
     state = folded.state
     if not state.open_calls:
         return []
+    # The recorded plan maps wire names back to ids: the agent may have other tools now.
     tools = _tools_of_plan(snapshot, state.plan, seal)
     notes = []
     for place, call in enumerate(state.open_calls):
         tool_id = from_wire_name(call.name, tools) or call.name
+        # The key counts the calls that were open when this one was made, itself included.
         given = call_key(state, len(state.open_calls) - place, call.id)
         key = ledger_key(folded.beginning.caller.id, tool_id, given)
         notes.append(_note_on(snapshot.get(LEDGER, key), seal))
@@ -51,6 +53,7 @@ def _tools_of_plan(snapshot: Snapshot, digest: str, seal: Seal) -> frozenset[str
         content = b"{}" if row is None else unpack(seal.open(row.body, plan_purpose(digest)))
         return frozenset(str(tool[0]) for tool in msgspec.json.decode(content, type=_PlannedTools).tools if tool)
     except (ValueError, RecursionError):
+        # Without its plan, a call is looked up under the name that the model used.
         return frozenset()
 
 

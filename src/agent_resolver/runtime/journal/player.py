@@ -71,6 +71,7 @@ class Course:
         """True once the recording had nothing more to go by."""
         self.seconds = state.seconds
         """The seconds that the run had taken at the newest step."""
+        # What comes before this place was replayed in an earlier stretch.
         self._first_place = len(state.messages)
         self._asked_for: set[int] = set()
         """The places of messages with results that the run asked for."""
@@ -83,6 +84,7 @@ class Course:
     def next_step(self) -> Step:
         """The next step, which then is behind."""
         step = self.steps.pop(0)
+        # The loop reads this as its clock, so that a replay takes the recorded time and not its own.
         self.seconds = step.seconds
         return step
 
@@ -139,6 +141,7 @@ class Course:
         """True for an end that the agent had no part in: a person, a failed reader of events, or the clock."""
         if end.reason == "cancelled" or end.code == TOKEN_EXPIRED:
             return True
+        # A stop by the clock is the agent's own only where it would have more time now: no replay can take that time.
         return end.code in _TIMED and not self._has_more_time()
 
     def _has_more_time(self) -> bool:
@@ -305,6 +308,7 @@ class RecordedCalls:
         if text.startswith(PERSON_SAYS):
             return text.removeprefix(PERSON_SAYS)
         failed = _failure_in(text, context)
+        # Such a call went back to the model, and no person was asked.
         if failed is None or text.startswith(GIVEN_BACK[0]):
             self._course.differ("call", f"no person was asked about {tool_id}", after)
         return failed
@@ -339,6 +343,7 @@ class RecordedCalls:
             if pending is not None:
                 return pending
             course.stop_where_the_recording_ends(f"{tool_id} {now}")
+        # The recorded run ended without this call, so it has no outcome to replay.
         if messages[place].text == NOT_MADE:
             course.stop_where_the_recording_ends(f"{tool_id} {now}")
         if self._was_blocked(place):

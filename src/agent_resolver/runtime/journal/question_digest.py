@@ -15,6 +15,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 def question_of(request: ChatRequest) -> Question:
     """A question as the journal keeps it: its messages are in the journal already, its prompt and tools in the plan."""
+    # Apart from the rest, so that a changed prompt is found as such and not as another conversation.
     system = [message for message in request.messages if message.role == "system"]
     others = [message for message in request.messages if message.role != "system"]
     settings = (

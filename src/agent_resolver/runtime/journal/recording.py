@@ -113,6 +113,7 @@ def read_recording(snapshot: Snapshot, run: str, seal: Seal) -> Recording:
     known = snapshot.get(RUNS, run)
     if known is not None and known.kind != "agent":
         raise RunRefused(f"run {run} is a {known.kind}, not a run of an agent", "name one of the runs that it started")
+    # The first entry alone gives the state that the run began with.
     first = fold_run(snapshot, run, seal, through=1)
     if first is None:
         raise UnknownRun(run)
@@ -145,6 +146,7 @@ class _Reader:
     def begin(self, row: JournalRow, caller: Caller, budget: RunBudget, *, is_resumed: bool) -> None:
         """The run starts, or goes on."""
         stretch = Stretch(
+            # A copy: the reader goes on to change its own state.
             state=msgspec.convert(msgspec.to_builtins(self._state), RunState),
             plan=self._read_plan(),
             caller=caller,
@@ -159,6 +161,7 @@ class _Reader:
         """The next entry."""
         # Once the answer is whole, the state no longer has the pieces that came before it.
         pieces = self._state.pieces
+        # Before a stretch begins with it: a run that goes on starts from the state after this entry.
         self._apply(entry)
         stretch = self.stretches[-1]
         if row.kind == "run.resumed":
@@ -183,6 +186,7 @@ class _Reader:
             # A run that waits may be cancelled later: that says nothing of what its agent does.
             stretch.termination = entry.termination
             stretch.pending = entry.pending or None
+            # The first open call is the one that the run waits for.
             if entry.pending is not UNSET and self._state.open_calls:
                 call = self._state.open_calls[0]
                 self.waited.add((call.name, call.arguments))
@@ -243,9 +247,11 @@ def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
     if change.messages:
         message, before = change.messages[-1], pieces
     elif change.pieces:
+        # A piece holds its own words alone.
         message, before = change.pieces[-1], []
     else:
         return answer
+    # The whole message repeats the text and the media of its pieces, which earlier replies had.
     known_text = sum(len(piece.text) for piece in before)
     known_media = sum(len(_media_of(piece)) for piece in before)
     return msgspec.structs.replace(

@@ -123,6 +123,7 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
     lock = agent.lock.digest if agent.lock else ""
     # Only what a person says brings definitions in, not what an agent says to its delegate.
     mentioned = None if recording.row.parent else definitions
+    # Whatever acts is replaced: models, effects, calls, the clock, the journal and the events.
     start = Start(
         agent=_without_effects(_asking(agent, RecordedModel(course))),
         request=RunRequest(
@@ -148,6 +149,7 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
     result = await Lifecycle(start).execute()
     if not course.is_over and course.difference is None:
         _compare_end(course, result.termination)
+        # The check notes the difference by itself, and raises only because it usually has to stop the loop.
         with suppress(ReplayEnded):
             course.require_calls_made()
 
@@ -155,6 +157,7 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
 def _compare_end(course: Course, end: Termination) -> None:
     """Note a difference where the run ended by itself, and the recorded one did not, or otherwise."""
     recorded = course.stretch.termination
+    # Steps are left over: the run ended earlier than it did then.
     if course.steps:
         before = f"went on to entry {course.stretch.number} of the journal"
     elif (
@@ -225,6 +228,7 @@ def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument, renew: R
 
 def _recorded_server(server: ServerTools, known: Mapping[str, Descriptor], *, is_same_lock: bool) -> ServerTools:
     of_server = {tool_id: each for tool_id, each in known.items() if each.source == f"server {server.server}"}
+    # Nothing is recorded of this server, and the lock is another one: the present entry is all that is known.
     if not (of_server or is_same_lock):
         return server
     unknown: dict[str, None] = {}

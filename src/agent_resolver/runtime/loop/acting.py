@@ -22,6 +22,7 @@ async def renew_caller(run: LiveRun) -> Termination | None:
         return None
     problem, remedy = "No worker acts for them", "let one: docs/identity.md"
     if run.worker is not None:
+        # To get a token may take long, and steps that were put off must be on the disk before that.
         await keep_steps(run)
         try:
             acting = await run.worker.caller()

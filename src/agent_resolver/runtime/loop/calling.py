@@ -105,6 +105,7 @@ async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination 
     """
     tool_id = _tool_id_of(run, asked.name)
     arguments = _arguments_of(asked)
+    # A tuple in place of an object holds what is wrong with the text.
     if isinstance(arguments, tuple):
         return await _give_back(run, asked, BadCall(tool_id, {}, arguments))
     try:
@@ -112,12 +113,14 @@ async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination 
         call = PlannedCall(asked.id, tool_id, freeze(arguments))
     except RecursionError:
         return await _give_back(run, asked, BadCall(tool_id, {}, ("arguments: nested too deeply",)))
+    # The gate comes before the budget: a call that a hook blocks or answers uses up none of it.
     gated = await run_phase(run, "tool_gate", call=call)
     if isinstance(gated.gate, Block):
         return await _block(run, call, gated.gate)
     if isinstance(gated.gate, SetResult):
         await _set_result(run, call, gated.gate)
         return ended(gated.end)
+    # Hooks may end the run in this phase without blocking the call, which then stays open and is not made.
     if gated.end:
         return ended(gated.end)
     # A plugin that gives no reason asks all the same: without words the call would pass.
@@ -134,15 +137,18 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     4. Every other outcome is for the model to read.
     """
     call = opened.call
+    # The budget was checked before: a call that it refuses never reaches the hooks of this phase.
     before = await run_phase(run, "before_tool_execute", call=call)
     if before.end:
         return ended(before.end)
     if run.emitter.is_heard:
         await _send_start(run, call)
     context = _context_of(run, call, opened.reason)
+    # Counted before its end, so that failed calls count; it is taken back where the call will be made again.
     run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
     try:
         outcome = await run.registry.start_call(call.tool, opened.arguments, context)
+        # The failure may only mean that another process has made, or still makes, this call under the same key.
         if isinstance(outcome, Failed):
             outcome = await _settled_outcome(run, opened, context, outcome)
     except asyncio.CancelledError:
@@ -160,6 +166,7 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
         return await _suspend(run, call.id, call.tool, outcome)
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
         return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, opened.arguments, outcome.details))
+    # A call that fits clears the mark: the next one that does not fit goes to the model first, not to a person.
     run.state.repairs.pop(call.tool, None)
     if run.journal is not None and isinstance(outcome, Done):
         # The ledger has the result: the journal refers to it in place of a copy.
@@ -185,6 +192,7 @@ def _tool_id_of(run: LiveRun, name: str) -> str:
 def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
     """The arguments that the model wrote, or what is wrong with them. They are never completed by a guess."""
     try:
+        # An empty text means an empty object: a call of a tool without parameters may have no arguments.
         arguments = msgspec.json.decode(asked.arguments) if asked.arguments.strip() else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return (f"arguments: not JSON: {error}",)
@@ -199,14 +207,18 @@ async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContex
     """
     seconds = _FIRST_LOOK_SECONDS
     call, arguments = opened.call, opened.arguments
+    # The ledger says that another process makes this call and has not ended it.
     while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
         is_over = False
+        # The wait may take long, and steps that were put off must not stay off the disk for all of it.
         await keep_steps(run)
         while not is_over:
             await asyncio.sleep(seconds)
+            # The pause doubles up to a bound: a call that is almost done is seen soon, and a long one costs few looks.
             seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
             # Each call is recorded, and a look is not.
             is_over = not await run.registry.is_under_way(call.tool, context)
+        # Under the same key, the registry returns what the call came to, or asks for a person who knows.
         outcome = await run.registry.call(call.tool, arguments, context)
     if isinstance(outcome, Failed) and outcome.question is not UNSET:
         return _waits_for_answer(outcome, outcome.question)
@@ -265,6 +277,7 @@ def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     changes: dict[str, Any] = {}
     if run.journal is not None:
         changes["lease"] = run.journal.lease
+    # The key counts the calls that are open, so that a run which goes on finds the call it made before.
     if run.registry.is_recorded:
         changes["key"] = call_key(run.state, len(run.state.open_calls), call.id)
     if reason:
@@ -313,8 +326,10 @@ def _answer_call(run: LiveRun, text: str) -> None:
 
 async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
     """The call is not made, which is recorded, and the run ends."""
+    # The record comes before the event: a sink that fails must not keep the denial out of the audit.
     await run.registry.deny(call.tool, gate.reason, run.context)
     await _send_end(run, call.id, call.tool, "blocked", "blocked", gate.reason)
+    # Even a blocked call gets a result: its conversation may go on, and no model takes a call without one.
     _answer_call(run, gate.reason)
     return Termination(reason="blocked", code="blocked", message=gate.reason)
 
@@ -323,6 +338,7 @@ async def _set_result(run: LiveRun, call: PlannedCall, gate: SetResult) -> None:
     """The call is not made: a hook gives its result."""
     try:
         text = text_of_result(gate.result)
+        # A lone surrogate would fail later, when the step is written into the journal.
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         message = f"A hook gave {call.tool} a result that is not a JSON value"
@@ -349,8 +365,10 @@ def _is_about_arguments(outcome: Failed) -> bool:
 async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination | None:
     """Let the model mend a call whose arguments do not fit, once; then ask a person, and never guess."""
     faults = "; ".join(bad.faults)
+    # The event hides secret fields; the model reads the faults as they are, since it wrote the arguments itself.
     told = _without_secret_fields(run, bad.tool, bad.arguments, faults)
     if _may_repair(run, bad.tool):
+        # `join` puts the faults between the two halves of the text.
         message = faults.join(GIVEN_BACK)
         await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
         _answer_call(run, bounded(message))
@@ -361,6 +379,7 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
     words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
     if isinstance(words, Pending):
         return await _suspend(run, asked.id, bad.tool, words)
+    # A person has answered, so the next call that does not fit goes to the model first again.
     run.state.repairs.pop(bad.tool, None)
     text = text_of(words) if isinstance(words, Failed) else f"{PERSON_SAYS}{words}"
     await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)

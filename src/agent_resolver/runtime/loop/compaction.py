@@ -85,6 +85,7 @@ async def compact(run: LiveRun) -> bool:
         await run.emitter.send(CompactionFailed, run.round, code=failure.code, message=str(failure))
         return False
     summary = state.summary
+    # The model answered, and `keep` did not take the summary: it was empty, or saved too little.
     if summary is None or summary is earlier:
         message = f"The summary saves less than {attempt.summarizer.config.min_savings_ratio:.0%}, and is not used"
         await run.emitter.send(CompactionFailed, run.round, code="little_saved", message=message)
@@ -108,13 +109,16 @@ def _attempt_of(run: LiveRun) -> _Attempt | None:
     if summarizer is None or policy is None or policy.autocompact_threshold is None or state.pieces:
         return None
     shown = shown_messages(state.messages, state.summary)
+    # The system prompt and the tools are in every request, so they count as well.
     before = estimate_tokens(run.system) + estimate_tokens(shown) + estimate_tools(run.offers.values())
     if before <= policy.autocompact_threshold or before < state.summary_due:
         return None
     through = safe_frontier(state.messages, policy)
     known = state.summary.through if state.summary else 0
+    # The part that may be covered ends where the earlier summary does: there is nothing new to sum up.
     if through <= known:
         return None
+    # Counted from the end: with a summary, `shown` is shorter than the conversation.
     covered = tuple(shown[: len(shown) - (len(state.messages) - through)])
     attempt = _Attempt(
         summarizer=summarizer,
@@ -142,6 +146,7 @@ async def _summed_up(run: LiveRun, request: ChatRequest, attempt: _Attempt) -> C
     def keep(answer: ChatAnswer) -> None:
         summary = Summary(answer.text.strip(), attempt.through)
         after = attempt.tokens_with(summary)
+        # An empty summary would silently drop all that it covers.
         if summary.text and attempt.is_worth_it(after):
             state.summary = summary
             # One that is still too long would be summed up again in every round.
@@ -172,13 +177,16 @@ def _request_for(run: LiveRun, attempt: _Attempt) -> ChatRequest:
         _Failed: It may not be asked, or nothing of the conversation fits.
     """
     model, config = attempt.summarizer.model, attempt.summarizer.config
+    # Refused before it is asked: an answer without a price would end the whole run, and not just the summary.
     if run.budget.max_cost is not None and model.cost(0, 0) is None:
         raise _Failed("cost_unknown", f"The price of model {model.id} is not known, and the cost has a budget")
     usual = min(attempt.policy.max_output_tokens, model.max_output_tokens or attempt.policy.max_output_tokens)
     limit = config.summary_max_tokens or usual
+    # The prompts without a conversation tell how much room is left for it.
     prompts = _messages_for(config, "")
     window = model.context_window or attempt.policy.max_context_tokens
     room = int((window - limit - estimate_tokens(prompts)) * _USABLE_PART)
+    # An earlier summary comes first, and is all that is left of what it covers: it must not be left out.
     shown = _fitted(attempt.covered, room, is_first_pinned=run.state.summary is not None)
     if not shown:
         raise _Failed("context_overflow", f"Nothing of the conversation fits into a question to model {model.id}")
@@ -189,9 +197,11 @@ def _request_for(run: LiveRun, attempt: _Attempt) -> ChatRequest:
 
 
 def _fitted(messages: tuple[Message, ...], room: int, *, is_first_pinned: bool) -> Sequence[Message]:
+    # The policy gives all room to messages and counts none of them as recent, so that each may be cut or left out.
     policy = ContextPolicy(max_context_tokens=room, max_output_tokens=0, min_recent_messages=0)
     pinned = messages[0] if is_first_pinned else None
     fitted = fit_request(ChatRequest(model="", messages=messages), policy, _PREVIEW, pinned)
+    # The pinned summary may be too long by itself.
     return fitted.messages if estimate_tokens(fitted.messages) <= room else ()
 
 

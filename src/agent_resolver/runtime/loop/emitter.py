@@ -52,6 +52,7 @@ class Emitter:
         event = event_type(run=self._run, number=self._number, round=round_number, **fields)
         try:
             taken = sink(event)
+            # Waited for before the next event is sent: a sink sees events one after the other.
             if taken is not None:
                 await self._wait_for(taken)
         except TookTooLong as error:

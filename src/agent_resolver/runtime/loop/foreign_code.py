@@ -22,6 +22,7 @@ async def settle(waiting: Awaitable[Returned], seconds: float) -> Returned:
         ForeignCodeFailed: It took too long, cancelled itself, or asked the program to exit.
         asyncio.CancelledError: The run itself is being cancelled.
     """
+    # A scope of its own tells this limit from a `TimeoutError` that the code raises by itself.
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
@@ -41,4 +42,5 @@ async def settle(waiting: Awaitable[Returned], seconds: float) -> Returned:
 def is_being_cancelled() -> bool:
     """True if the present task is being cancelled; code may also raise `CancelledError` by itself."""
     task = asyncio.current_task()
+    # `cancelling` counts the requests to cancel this task that were not taken back.
     return task is None or task.cancelling() > 0

@@ -59,6 +59,7 @@ async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> No
         cost=cost,
         text="" if is_held else answer.text,
     )
+    # The row counts what delegates used as well.
     used = spent(state)
     row = structs.replace(
         journal.row,
@@ -103,8 +104,10 @@ async def note_end(run: LiveRun, result: RunResult) -> None:
         WriteStopped: It was to wait for such a question, and another process asked for its end.
     """
     journal = run.journal
+    # Nothing is written once a step was lost: another process may add the entries, or the state cannot be used.
     if journal is None or run.is_journal_lost:
         return
+    # An interrupted run only gives up its lease: a journal without an end is one that can be taken up.
     if run.is_interrupted:
         await _written(run, journal.release())
     else:

@@ -129,6 +129,7 @@ class Lifecycle:
         """The runs of agents that this one delegates to now."""
         self._active = 0
         """The number of plugins, the first ones of the plan, that started their parts and did not end them yet."""
+        # A deadline without a time: `cancel` and the budget of seconds move it.
         self._scope = asyncio.timeout(None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_started = False
@@ -138,6 +139,7 @@ class Lifecycle:
     def cancel(self) -> None:
         """End the run as cancelled, at the next point where it waits for something; from any thread."""
         self.run.is_cancelled = True
+        # Before `execute` there is no loop to wake: the flag ends the run before its first question.
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._leave_scope)
 
@@ -174,6 +176,7 @@ class Lifecycle:
             span = telemetry.begin_run(run.spec.id, run.classification, run.context)
             # What the run asks and calls belongs below it in the trace.
             run.context = structs.replace(run.context, parent=telemetry.traceparent(span))
+        # Holds if even the first step is cancelled: every way out of the block has a termination.
         termination = _TASK_CANCELLED
         try:
             termination = await self._guarded(self._begin)
@@ -185,6 +188,7 @@ class Lifecycle:
                 # The task of the caller is cancelled. A run that is kept does not end for that: it can go on later.
                 run.is_interrupted = run.journal is not None
                 termination = INTERRUPTED_HERE if run.is_interrupted else termination
+            # Plugins end their parts even now; the cancellation is passed on after that.
             await self._close_despite_cancellation(termination)
             raise
         finally:
@@ -196,6 +200,7 @@ class Lifecycle:
         """Start all that belongs to the run, and run its rounds."""
         await self._announce()
         await self._activate()
+        # Only a run whose plugins have all started has a phase `run_end`.
         self._has_started = True
         start = await run_phase(self.run, "run_start")
         return ended(start.end) or await run_rounds(self.run)
@@ -219,20 +224,24 @@ class Lifecycle:
             return Termination(reason="error", code=failure.code, message=str(failure))
         except WriteStopped as error:
             return self._stopped_by(error)
+        # The end is in the journal together with the question, so `_send_end` must not write it again.
         self._is_end_recorded = True
         return waiting
 
     async def _guarded(self, work: Callable[[], Awaitable[Termination]]) -> Termination:
         """How the run ends: whatever happens in it becomes a termination."""
         run = self.run
+        # A timeout can be entered only once, and a run comes here again after a question that could not be asked.
         self._scope = asyncio.timeout(None)
         try:
             async with self._scope:
+                # Earlier stretches have used a part of the budget, so only the rest of it is left.
                 if run.budget.max_seconds is not None:
                     left = max(0.0, run.budget.max_seconds - run.seconds)
                     self._scope.reschedule(asyncio.get_running_loop().time() + left)
                 return await work()
         except asyncio.CancelledError as error:
+            # Without a request to cancel this task, the exception was raised by code of others: that is a fault.
             if is_being_cancelled():
                 raise
             return _internal_error(error)
@@ -251,6 +260,7 @@ class Lifecycle:
             self.run.is_cancelled = True
         elif not self._scope.expired():
             return _internal_error(error)
+        # The scope also expires when the run is cancelled, and that reason comes before the budget.
         if end := cancelled(self.run):
             return end
         message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
@@ -312,12 +322,14 @@ class Lifecycle:
     async def _close(self, termination: Termination) -> RunResult:
         """End what was started, in reverse order, and say how the run ended."""
         run = self.run
+        # Each mark is cleared before its step, so that a close which is interrupted goes on with the next step.
         if self._has_started:
             self._has_started = False
             await self._run_end()
         while self._active:
             self._active -= 1
             await self._deactivate(run.agent.env.plugins[self._active])
+        # A run that can go on keeps its open calls: they are made when it does.
         if not (is_resumable(termination) or run.is_interrupted):
             close_calls(run.state)
         pending = run.pending if termination.reason == "suspended" else None
@@ -327,6 +339,7 @@ class Lifecycle:
 
     async def _run_end(self) -> None:
         try:
+            # Hooks of the end get less time than others: the run is over, and its caller waits for the result.
             await settle(run_phase(self.run, "run_end"), self.run.patience.closing_seconds)
         except Exception as error:  # noqa: BLE001 - the plugins end their parts all the same
             await self._note("", "run_end", error)
@@ -340,11 +353,13 @@ class Lifecycle:
 
     async def _note(self, plugin: str, handler: str, error: BaseException) -> None:
         message = describe_exception(error)
+        # The sink may be the very part that failed.
         with suppress(SinkFailed):
             await self.run.emitter.send(HandlerFailed, self.run.round, plugin=plugin, handler=handler, message=message)
 
     async def _send_end(self, result: RunResult) -> None:
         if not self._is_end_recorded:
+            # Recorded before the event: a reader who saw the end must find it in the journal.
             await self._record_end(result)
             self._is_end_recorded = True
         if self._is_end_sent:
@@ -379,6 +394,7 @@ def _has_put_off_question(run: LiveRun) -> bool:
 
 def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:
     usage, is_error = spent(run.state).usage, termination.reason in {"error", "blocked"}
+    # A span has codes and numbers alone, and never words of a model or a tool.
     return ReasoningEnd(
         error=(termination.code or termination.reason) if is_error else "",
         outcome=termination.reason.upper(),
@@ -404,6 +420,7 @@ def _internal_error(error: BaseException) -> Termination:
 def result_of(state: RunState, termination: Termination, pending: Pending | None = None) -> RunResult:
     """The result of a run that ended in this state."""
     used = spent(state)
+    # The last message may only make calls, so the newest one with words is looked for.
     spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
     return RunResult(
         run=state.run,

@@ -31,6 +31,7 @@ async def definitions_due(run: LiveRun) -> tuple[Message, ...]:
     if definitions is None:
         return ()
     mentions = mentions_due(run.state.messages)
+    # By address: an agent that is mentioned in two ways is brought in once.
     found: dict[str, Message] = {}
     for mention in mentions[:MAX_MENTIONS]:
         looked_up = await _first_found(run, definitions, mention.spellings)
@@ -39,6 +40,7 @@ async def definitions_due(run: LiveRun) -> tuple[Message, ...]:
         else:
             uri, text = looked_up
             found[uri] = definition_message(uri, text)
+    # One report for all that are too many: the reason is the same for each.
     if len(mentions) > MAX_MENTIONS:
         over = mentions[MAX_MENTIONS]
         message = f"A prompt brings in at most {MAX_MENTIONS} agents: this one and those after it stay text"
@@ -50,6 +52,7 @@ async def _first_found(run: LiveRun, definitions: Definitions, uris: tuple[str, 
     """The first of these addresses that an agent has, with its text; they are readings of one mention."""
     for uri in uris:
         try:
+            # The lookup knows the caller, and finds no agent that the caller may not see.
             text: object = await settle(definitions.definition(uri, run.context.caller), run.patience.hook_seconds)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others
             # Its words may hold anything, and the run goes on without the definition.
@@ -57,6 +60,7 @@ async def _first_found(run: LiveRun, definitions: Definitions, uris: tuple[str, 
             return Unresolved(uri, "unknown", message)
         if not isinstance(text, str):
             continue
+        # A lone surrogate counts as one byte here, where encoding it would fail.
         if len(text.encode(errors="replace")) > MAX_DEFINITION_BYTES:
             return Unresolved(uri, "too_large", f"Its definition is larger than {MAX_DEFINITION_BYTES:,} bytes")
         return uri, text

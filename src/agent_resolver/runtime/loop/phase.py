@@ -77,13 +77,17 @@ async def run_phase(
         StateFailure: A hook raised, an update does not fit, no handler has an action's name, or actions never end.
     """
     hooks = run.agent.env.phase_hooks.get(phase)
+    # Most phases have no hook, and only a hook needs a context.
     if not hooks:
         return NOTHING
     context = PhaseContext(phase=phase, run=run.facts, state=run.snapshot(), answer=answer, call=call, outcome=outcome)
     said = await _call_hooks(run, hooks, context)
+    # Nothing is merged yet, so the second pass begins with the state as the phase found it; the first commands are
+    # dropped.
     if _has_clash(run, said):
         said = await _call_in_turn(run, hooks, context)
     else:
+        # Merged in the order of registration: which hook finished first must not decide what an `append` key holds.
         for plugin, command in said:
             run.values.update(plugin, command.updates)
     return await _carry_out(run, context, said)
@@ -97,6 +101,7 @@ async def _call_hooks(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseC
     Raises:
         StateFailure: Hooks failed; that of the first of them.
     """
+    # Plain hooks do their work here, one after the other; an asynchronous hook only hands over its awaitable.
     returned = [_call_hook(hook, context) for hook in hooks]
     waiting = [place for place, each in enumerate(returned) if _is_awaitable(each)]
     if waiting:
@@ -104,9 +109,11 @@ async def _call_hooks(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseC
         settling = [_settled(hooks[place].plugin, returned[place], patience) for place in waiting]
         # One alone needs no task of its own.
         answers = [await settling[0]] if len(settling) == 1 else await asyncio.gather(*settling)
+        # `gather` keeps the order of its arguments, so each answer goes back to the place of its hook.
         for place, answer in zip(waiting, answers, strict=True):
             returned[place] = answer
     said: list[Said] = []
+    # Failures are raised only here, once all hooks have ended, and the first in registration order wins.
     for hook, answer in zip(hooks, returned, strict=True):
         command = _checked(hook.plugin, answer)
         if command is not None:
@@ -160,6 +167,7 @@ def _checked(plugin: str, returned: object) -> Command | None:
             raise StateFailure("hook_failed", message)
     _require_each(plugin, returned.actions, ScheduledAction)
     _require_each(plugin, returned.effects, Effect)
+    # A gate that sets a result may hold any JSON value, which is checked where the result is written.
     for part in (returned.gate, returned.end):
         if isinstance(part, Block | Suspend | End):
             _require_words(plugin, part)
@@ -169,6 +177,7 @@ def _checked(plugin: str, returned: object) -> Command | None:
 def _require_words(plugin: str, part: Block | Suspend | End) -> None:
     """What ends a run or lets it wait is shown to people, and kept."""
     try:
+        # The round trip checks the types of the fields, which a struct that is made in Python does not do.
         msgspec.convert(msgspec.to_builtins(part), type(part))
     except (TypeError, ValueError, RecursionError) as error:
         message = f"plugin {plugin}: a Command has a {type(part).__name__} that is not valid: {error}"
@@ -196,6 +205,7 @@ def _has_clash(run: LiveRun, said: Sequence[Said]) -> bool:
 async def _call_in_turn(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext) -> list[Said]:
     said: list[Said] = []
     for hook in hooks:
+        # A snapshot for each hook: it must see the updates of those before it, or the last one would silently win.
         fresh = structs.replace(context, state=run.snapshot())
         for plugin, command in await _call_hooks(run, [hook], fresh):
             run.values.update(plugin, command.updates)
@@ -205,6 +215,7 @@ async def _call_in_turn(run: LiveRun, hooks: Sequence[TaggedHook], context: Phas
 
 async def _carry_out(run: LiveRun, context: PhaseContext, said: list[Said]) -> PhaseResult:
     """Carry out the actions of commands, those that they lead to, and all effects."""
+    # Effects, the gate and the end come from all commands, those that action handlers return included.
     commands = [command for _, command in said]
     actions = _actions_of(commands)
     count = 0
@@ -212,16 +223,20 @@ async def _carry_out(run: LiveRun, context: PhaseContext, said: list[Said]) -> P
         count += len(actions)
         if not actions or count > MAX_ACTIONS:
             break
+        # One after the other: each handler sees the updates of those before it.
         led_to = [await _handle_action(run, context, action) for action in actions]
         found = [command for command in led_to if command is not None]
         commands += found
         actions = _actions_of(found)
+    # Actions are left over only if one of the two bounds stopped the loop.
     if actions:
         message = f"Actions of {context.phase} led to further actions without end"
         raise StateFailure("phase_run_loop_exceeded", message)
+    # Effects reach outside of the run, so they wait until no action of the phase can fail it any longer.
     for command in commands:
         for effect in command.effects:
             await _handle_effect(run, context, effect)
+    # Of several ends the first counts, in the order of the hooks and then of the handlers.
     return PhaseResult(_strongest_gate(commands), next((each.end for each in commands if each.end), None))
 
 
@@ -233,6 +248,7 @@ async def _handle_action(run: LiveRun, context: PhaseContext, action: ScheduledA
     handler = _handler_of(run.agent.env.scheduled_action_handlers, action.name, "scheduled action")
     fresh = structs.replace(context, state=run.snapshot())
     command = await _handle(run, handler, action, fresh)
+    # Handlers run one at a time, so an exclusive key needs no second pass here.
     if command is not None:
         run.values.update(handler.plugin, command.updates)
     return command
@@ -260,6 +276,7 @@ async def _handle(
             returned = await settle(returned, run.patience.hook_seconds)
         return _checked(handler.plugin, returned)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is code of a plugin author
+        # Unlike a failed hook, a failed handler does not end the run: this event is all that tells of it.
         message = describe_exception(error)
         await run.emitter.send(HandlerFailed, run.round, plugin=handler.plugin, handler=asked.name, message=message)
         return None
@@ -268,6 +285,7 @@ async def _handle(
 def _strongest_gate(commands: Sequence[Command]) -> Gate | None:
     """Block wins over suspend, and that over a result; among equals the first."""
     gates = [command.gate for command in commands if command.gate is not None]
+    # `min` keeps the first of equal gates, which is the one that was registered first.
     return min(gates, key=_weakness, default=None)
 
 

@@ -69,8 +69,10 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
     try:
         definitions = await definitions_due(run)
         while whole is None:
+            # Each further turn asks for the rest of an answer that broke off: the request then ends with its pieces.
             await ask(run, _transformed(run, _request_of(run, asked, definitions)), keep)
     except (InferenceFailure, RequestRefused, StateFailure):
+        # Half an answer must not be continued by a later question.
         run.state.pieces = []
         run.state.is_asked = False
         forget_asked()
@@ -82,6 +84,7 @@ def _keep_answer(run: LiveRun, answer: ChatAnswer) -> ChatAnswer | None:
     """Put an answer into the conversation once it is whole; None for one that has to be continued."""
     state = run.state
     text = "".join([*(piece.text for piece in state.pieces), answer.text])
+    # Each piece was bounded by itself, and the sum of them must be as well.
     require_length("text", len(text))
     is_cut_off = answer.finish == "length"
     if is_cut_off and len(state.pieces) < run.spec.max_continuation_retries:
@@ -93,6 +96,7 @@ def _keep_answer(run: LiveRun, answer: ChatAnswer) -> ChatAnswer | None:
     state.pieces = []
     state.is_asked = False
     state.is_cut_off = is_cut_off
+    # Stop rules have not seen this answer: a run that is interrupted here lets them look at it when it goes on.
     state.is_judged = False
     state.consecutive_errors = 0
     state.messages.append(answer_message(whole))
@@ -119,11 +123,14 @@ async def ask(
         InferenceFailure: The model did not answer.
         RequestRefused: The model may not be shown the conversation, or its answer not be used.
     """
+    # The guard knows only what is certain: an estimate of what a model takes must not refuse a request.
     guard = run.agent.modality_guard
     if guard is not None:
         _require_input(guard, request.messages)
     run.state.is_asked = True
+    # The journal has the question before a provider can charge for it: after a crash, it counts as uncertain.
     await note_question(run, request)
+    # The write may have found that another process asked for the end of the run.
     if run.is_cancelled:
         raise InferenceFailure("cancelled", "The run was cancelled before its model was asked")
     try:
@@ -134,6 +141,7 @@ async def ask(
         raise
     if guard is not None and answer.media:
         _require_output(guard, answer)
+    # Counted before it is kept: where a budget needs the number and there is none, the run ends here.
     cost = _count_usage(run, answer, summarizer.model if summarizer else run.agent.model)
     keep(answer)
     # The journal has it before any event shows it: an answer that a client saw must not be lost.
@@ -166,6 +174,7 @@ def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Mes
     policy = agent.context_policy
     limit = override.max_output_tokens or (policy.max_output_tokens if policy else None)
     return ChatRequest(
+        # The name is that of the first seat; each seat of a pool puts its own in its place.
         model=agent.seats[0].model.upstream_model,
         messages=(
             *run.system,
@@ -202,6 +211,7 @@ def _continuation(pieces: list[Message]) -> Iterator[Message]:
 def _merged(usual: InferenceOverride, asked: InferenceOverride) -> InferenceOverride:
     """The settings of the run, with those that hooks asked for in their place."""
     named = {name: getattr(asked, name) for name in asked.__struct_fields__}
+    # None means that no hook set the field, so the setting of the run stays.
     return structs.replace(usual, **{name: value for name, value in named.items() if value is not None})
 
 
@@ -209,6 +219,7 @@ def _offered_tools(run: LiveRun, asked: NextQuestion | None) -> tuple[ToolOffer,
     offers = run.offers
     if asked is None or not (asked.excluded or asked.only is not None):
         return tuple(offers.values())
+    # An empty set of chosen tools is not the absence of one: then no tool is offered.
     only = asked.only if asked.only is not None else offers.keys()
     return tuple(offer for tool_id, offer in offers.items() if tool_id in only and tool_id not in asked.excluded)
 
@@ -222,6 +233,7 @@ def _transformed(run: LiveRun, request: ChatRequest) -> ChatRequest:
     changed = request
     for transform in transforms:
         changed = _apply(transform, changed, context)
+    # Most transforms leave both alone, and for the tools identity is enough to see that.
     if changed.model == request.model and changed.tools is request.tools:
         return changed
     # A transform may leave tools out. What the model is shown of a tool is what the plan says of it.
@@ -252,6 +264,7 @@ async def _watched_answer(run: LiveRun, request: ChatRequest, summarizer: Summar
         return await _answer_to(run, request, summarizer)
     model = summarizer.model if summarizer else run.agent.seats[0].model
     span = telemetry.begin_chat(model.upstream_model, model.provider_id, run.classification, run.context)
+    # Holds for every way out without an answer or a failure of the model, such as a cancelled task.
     ending = ReasoningEnd(error="cancelled")
     try:
         answer = await _answer_to(run, request, summarizer)
@@ -277,6 +290,7 @@ async def _answer_to(run: LiveRun, request: ChatRequest, summarizer: Summarizer 
         InferenceFailure: There is none, whatever the executor raised.
     """
     try:
+        # Without a reader there is no use for pieces.
         if summarizer is None and run.request.streams and run.emitter.is_heard:
             return await _streamed(run, request)
         executor = summarizer.executor if summarizer else run.agent.executor
@@ -284,6 +298,8 @@ async def _answer_to(run: LiveRun, request: ChatRequest, summarizer: Summarizer 
     except (InferenceFailure, SinkFailed, RequestRefused):
         raise
     except asyncio.CancelledError as error:
+        # Only a cancellation of this task passes on; one that the executor raised by itself is a failure like any
+        # other.
         if is_being_cancelled():
             raise
         raise InferenceFailure("cancelled", "The executor was cancelled from within") from error
@@ -302,16 +318,19 @@ async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
     try:
         async for piece in pieces:
             if isinstance(piece, TextDelta):
+                # Counted while pieces come: an endless answer is refused before it fills the memory.
                 length += len(piece.text)
                 require_length("text", length)
                 await run.emitter.send(TextReceived, run.round, attempt=attempt, text=piece.text)
             elif isinstance(piece, Restarted):
+                # What came before counts no longer, neither for the reader nor for the bound.
                 attempt, length = piece.attempt, 0
                 await run.emitter.send(AnswerRestarted, run.round, attempt=attempt, reason=piece.reason)
             elif isinstance(piece, ChatAnswer):
                 return piece
     finally:
         await close_stream(pieces)
+    # The port promises the whole answer as the last piece, and it did not come.
     raise InferenceFailure("stream_interrupted", "The stream ended before the answer was whole")
 
 
@@ -332,6 +351,7 @@ def _count_usage(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> float | 
         )
     if cost is None and budget.max_cost is not None:
         raise RequestRefused("cost_unknown", "The price of the answer is not known, and the cost has a budget")
+    # One unknown price makes the sum unknown from here on: a smaller number would pass for the truth.
     state.cost = None if cost is None or state.cost is None else state.cost + cost
     return cost
 
@@ -346,6 +366,7 @@ def _model_of(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> ModelSpec:
 
 
 def _require_input(guard: Modalities, messages: tuple[Message, ...]) -> None:
+    # An empty list means that nothing is known, not that nothing is taken.
     if not guard.input:
         return
     for message in messages:

@@ -25,7 +25,9 @@ async def run_rounds(run: LiveRun) -> Termination:
     answer = _interrupted_answer(run.state)
     while True:
         if answer is not None:
+            # Looked at before the calls are made, which empties the list.
             has_calls = bool(run.state.open_calls)
+            # Each step returns None to go on, so `or` stops at the first one that ends the run.
             if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
                 return end
         # The round of a question that is asked again was admitted before.
@@ -36,6 +38,7 @@ async def run_rounds(run: LiveRun) -> Termination:
         said = await _ask(run)
         if isinstance(said, Termination):
             return said
+        # None after a failure that a stop rule allows: the next round then asks again.
         answer = said
 
 
@@ -43,6 +46,7 @@ def _interrupted_answer(state: RunState) -> ChatAnswer | None:
     """The newest answer, if it was not judged or has calls that were not made."""
     if state.is_judged and not state.open_calls:
         return None
+    # After some of its calls were made, this is a result of one; the answer was judged then, and its text is not read.
     said = state.messages[-1]
     return ChatAnswer(text=said.text, calls=said.calls)
 
@@ -61,11 +65,13 @@ async def _ask(run: LiveRun) -> ChatAnswer | Termination | None:
         await run.emitter.send(RoundStarted, run.round)
         if end := await _phase(run, "step_start") or await _phase(run, "before_inference"):
             return end
+    # A summary uses tokens as well, so the budget is looked at again before the question.
     if await compact(run) and (end := await check_budget(run, is_in_round=True)):
         return end
     try:
         return await ask_model(run)
     except InferenceFailure as failure:
+        # A failure that the cancellation caused is reported as a cancelled run.
         return cancelled(run) or await _note_failure(run, failure)
 
 
@@ -74,6 +80,7 @@ async def _judge(run: LiveRun, answer: ChatAnswer) -> Termination | None:
     if run.state.is_judged:
         return None
     end = await _phase(run, "after_inference", answer)
+    # Set after the phase: a run that is interrupted in it lets the rules look again.
     run.state.is_judged = True
     return end
 

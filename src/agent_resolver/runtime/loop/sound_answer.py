@@ -43,6 +43,7 @@ def sound_answer(answer: ChatAnswer) -> ChatAnswer:
     Raises:
         RequestRefused: It is too large.
     """
+    # The bounds come first: everything below makes copies.
     require_length("text", len(answer.text))
     if len(answer.calls) > MAX_CALLS:
         message = f"The answer asks for {counted(len(answer.calls), 'call')}, and {MAX_CALLS} is the most"
@@ -50,6 +51,7 @@ def sound_answer(answer: ChatAnswer) -> ChatAnswer:
     calls = _sound_calls(answer.calls) if answer.calls else ()
     text = _writable(answer.text)
     usage = _sound_usage(answer.usage)
+    # An answer without faults stays the same object; calls are always made again, so they are compared by value.
     if text is answer.text and calls == answer.calls and usage is answer.usage:
         return answer
     return structs.replace(answer, text=text, calls=calls, usage=usage)
@@ -72,9 +74,11 @@ def _sound_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     sound = []
     for place, call in enumerate(calls, 1):
         require_length("arguments of a call", len(call.arguments))
+        # Cut before it is compared: two long ids may be equal in the part that is kept.
         call_id = _writable(call.id[:_MAX_ID])
         if not call_id.isprintable() or not call_id or call_id in taken:
             call_id = f"call_{place}"
+        # The id that was made up may be one that the model gave to another call.
         while call_id in taken:
             call_id += "_"
         taken.add(call_id)

@@ -51,10 +51,12 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
     limits = run.budget.max_calls
     if not limits:
         return None
+    # The tool's own limit comes first, so that the message names the tool where both are used up.
     for name in (tool_id, EVERY_TOOL):
         limit = limits.get(name)
         if limit is None:
             continue
+        # The calls of delegates count as well: `spent` adds what they used.
         used = _calls_of(spent(run.state), name)
         if used >= limit:
             return _used_up(LimitUse("calls", used, limit, name))
@@ -119,6 +121,7 @@ def _limit_uses(run: LiveRun) -> Iterator[LimitUse]:
 
 
 async def _say_if_near(run: LiveRun, use: LimitUse) -> None:
+    # Each limit is reported once while this process has the run: the check comes before every question.
     if use.used < NEAR * use.limit or use.name in run.budgets_said:
         return
     run.budgets_said += (use.name,)

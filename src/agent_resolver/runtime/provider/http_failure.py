@@ -89,6 +89,7 @@ class ProviderError(Struct, frozen=True, kw_only=True):
         by_status = _kind_of_status(self.status)
         # A server that is broken may speak of tokens as well; a request that was refused is what counts.
         is_of_request = by_status in {"invalid_request", "context_overflow"} or self.status is None
+        # The search is bounded, so that no body can make it slow.
         if is_of_request and _TOO_LONG.search(self.message[:_LONGEST_MESSAGE]):
             return "context_overflow"
         return by_status
@@ -104,6 +105,7 @@ def _kind_of_status(status: int | None) -> FailureKind:
 class _SaidError(Struct, frozen=True):
     """The object `error` of a body, as OpenAI, Anthropic, Google and llama.cpp write it."""
 
+    # Any type is taken, because a server that writes a field otherwise must still be understood.
     message: Any = ""
     code: Any = None
     type: Any = None
@@ -126,9 +128,11 @@ def read_error(content: bytes | str, status: int | None = None) -> ProviderError
     # Servers built with FastAPI, and Mistral, have no object `error`.
     if error is None:
         said = body.message or body.detail
+        # FastAPI writes a list of faults as `detail`, which is shown as it is.
         return ProviderError(status=status, message=str(said)) if said else None
     if isinstance(error, str):
         return ProviderError(status=status, message=error)
+    # A number in `code` is a status, which is read below.
     codes = tuple(str(each) for each in (error.code, error.type, error.status) if isinstance(each, str))
     # A gateway may answer in good order and hand on the status that it was given itself.
     inner = error.code if status is None and isinstance(error.code, int) else status
@@ -168,6 +172,7 @@ def retry_after_of(headers: Mapping[str, str], now: float | None = None) -> int 
     if (seconds := _number(said)) is not None:
         return _bounded_wait(seconds * 1000)
     try:
+        # A date in a header is short: what comes after that many characters cannot be part of one.
         at = parsedate_to_datetime(said[:64])
     except ValueError:
         return None
@@ -178,6 +183,7 @@ def retry_after_of(headers: Mapping[str, str], now: float | None = None) -> int 
 
 
 def _number(text: str | None) -> float | None:
+    # Digits alone are taken: `float` would also read `nan`, `inf` and exponents.
     if text is None or not re.fullmatch(r"\s*\d{1,9}(\.\d{1,9})?\s*", text, re.ASCII):
         return None
     return float(text)

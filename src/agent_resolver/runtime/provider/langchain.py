@@ -66,6 +66,7 @@ class LangChainExecutor:
                 return await self._structured(model, request)
             message = await self._with_tools(model, request).ainvoke(self._messages(request))
         except Exception as error:
+            # Every client has exceptions of its own, so all of them become failures of ours at this border.
             raise failure_in(self._name, error, secrets=self._secrets) from error
         return read_answer(self._name, _require_message(message))
 
@@ -76,6 +77,7 @@ class LangChainExecutor:
             InferenceFailure: There is none, or it broke off.
         """
         if request.response_schema is not None:
+            # The text of a structured answer is known only once all of it was parsed.
             answer = await self.complete(request)
             yield TextDelta(answer.text)
             yield answer
@@ -83,6 +85,7 @@ class LangChainExecutor:
         reader = ChunkReader()
         try:
             chunks = self._with_tools(self._model_for(request), request).astream(self._messages(request))
+            # A reader may leave early, and `aclosing` then ends the stream of the provider at once.
             async with aclosing(chunks):
                 async for chunk in chunks:
                     if isinstance(chunk, AIMessageChunk):
@@ -127,6 +130,8 @@ class LangChainExecutor:
     def _model_for(self, request: ChatRequest) -> BaseChatModel:
         """The model with the settings of a request; connections cannot move to another loop."""
         loop = asyncio.get_running_loop()
+        # Settings can have any number of values, so the models that are kept have a bound; all of them are dropped at
+        # once.
         if self._loop is not loop or len(self._models) >= _MOST_KEPT:
             self._loop, self._models = loop, {}
         settings: dict[str, Any] = {}
@@ -134,6 +139,7 @@ class LangChainExecutor:
             settings["temperature"] = request.temperature
         if request.max_output_tokens is not None:
             settings["max_tokens"] = request.max_output_tokens
+        # A number of tokens has no word in this parameter, so only named efforts are sent.
         if self._takes_effort and isinstance(request.reasoning_effort, str):
             settings["reasoning_effort"] = EFFORTS[request.reasoning_effort]
         # Settings are those of a model object in LangChain: not every class takes them with a call.
@@ -159,9 +165,11 @@ def known_provider(
     """
     from agent_resolver._extra import needing_extra
 
+    # The package is an optional extra: only a provider that goes through it needs it.
     with needing_extra("models"):
         from langchain.chat_models import init_chat_model
 
+    # Trying again is left to the section `retry`: two layers of it would multiply the attempts.
     common: dict[str, Any] = {"model_provider": model_provider, "max_retries": 0, "timeout": seconds}
     if api_key:
         common["api_key"] = api_key
@@ -170,6 +178,7 @@ def known_provider(
 
     def make_model(model: str, **settings: Any) -> BaseChatModel:  # noqa: ANN401 - settings of a model
         try:
+            # This call imports the package of the provider, so a missing one shows only here.
             made: BaseChatModel = init_chat_model(model, **common, **settings)
         except ImportError as error:
             # LangChain says which of its packages to install.

@@ -35,7 +35,9 @@ def failure_in(
     status = _status_of(error)
     said = _read_body(error, status) or ProviderError(status=status, message=str(error))
     by_type = next((kind for exception, kind in _KINDS if isinstance(error, exception)), None)
+    # A known class says more than a status, and a status more than the name of an unknown class.
     if by_type is None and status is not None:
+        # Not every client keeps the response, whose headers may say when to come back.
         headers = getattr(getattr(error, "response", None), "headers", {})
         return failure_of(who, said, retry_after_ms=retry_after_of(headers), secrets=secrets)
     kind = by_type or _kind_by_name(error, said)
@@ -49,6 +51,7 @@ def failure_in(
 def _status_of(error: Exception) -> int | None:
     """The HTTP status that an exception has; clients of providers call it one of two names."""
     found = getattr(error, "status_code", None) or getattr(error, "code", None)
+    # The attribute `code` may also hold a text, which is not a status.
     return found if isinstance(found, int) else None
 
 

@@ -25,6 +25,7 @@ def write_messages(messages: tuple[Message, ...], *, marks_beginning: bool = Fal
     """The conversation; with a mark after the last system message, up to which Anthropic then keeps the prompt."""
     written = list(map(_write_message, messages))
     if marks_beginning:
+        # The last one: whatever comes before the mark is in the part of the prompt that is kept.
         last = next((place for place in reversed(range(len(messages))) if messages[place].role == "system"), None)
         if last is not None:
             written[last] = _with_mark(messages[last])
@@ -45,6 +46,7 @@ def _write_message(message: Message) -> BaseMessage:
             return HumanMessage(content)
         case "tool":
             return ToolMessage(content, tool_call_id=message.call_id)
+    # LangChain keeps calls whose arguments are not objects in a list of their own.
     calls = [_write_call(call) for call in message.calls]
     return AIMessage(
         content,
@@ -92,6 +94,7 @@ def read_answer(who: str, message: AIMessage) -> ChatAnswer:
     """
     calls = tuple(_calls_in(message))
     metadata = message.response_metadata
+    # Each provider has its own key for why the model stopped.
     reason = next((str(metadata[key]) for key in _REASON_KEYS if metadata.get(key)), "").lower()
     if reason in _HELD_BACK:
         raise InferenceFailure("content_filtered", f"{who}: the provider held the answer back")
@@ -107,12 +110,14 @@ def read_answer(who: str, message: AIMessage) -> ChatAnswer:
 
 def _calls_in(message: AIMessage) -> Iterator[ToolCall]:
     """The calls in order; of those in pieces the text that the model wrote, of others what LangChain read in it."""
+    # The text of the arguments, because LangChain's reading of pieces completes what broke off.
     if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
         for place, chunk in enumerate(message.tool_call_chunks):
             yield ToolCall(chunk["id"] or f"call_{place}", chunk["name"] or "", chunk["args"] or "")
         return
     for place, call in enumerate(message.tool_calls):
         yield ToolCall(call["id"] or f"call_{place}", call["name"], msgspec.json.encode(call["args"]).decode())
+    # Made-up ids go on where those of the sound calls end, so that no two calls share one.
     for place, broken in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
         yield ToolCall(broken["id"] or f"call_{place}", broken["name"] or "", broken["args"] or "")
 

@@ -84,6 +84,7 @@ class LocalExecutor:
         """
         client = await self._started()
         answer = await client.complete(self._prepared(request))
+        # Without tools, the model was not asked for an object that has to be taken apart.
         return as_called(answer, _new_call_id()) if request.tools else answer
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
@@ -110,6 +111,7 @@ class LocalExecutor:
 
     async def close(self) -> None:
         """Stop the engine."""
+        # Taken out first, so that a second `close` finds nothing to close.
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -139,6 +141,7 @@ class LocalExecutor:
 
     def _start(self) -> OpenAiExecutor:
         with self._starting:
+            # Looked at again under the lock: two requests may have come here at once.
             if self._client is not None:
                 return self._client
             # Other programs of this machine reach loopback too.
@@ -163,7 +166,9 @@ def _start_server(path: str, key: str) -> Any:  # noqa: ANN401 - the engine has 
     parameters = engine.CommonParams()
     parameters.model.path = path
     parameters.model_alias = [LOCAL_MODEL]
+    # Loopback alone: no other machine may reach the engine.
     parameters.hostnames = ["127.0.0.1"]
+    # The system chooses a free port, and the server says which.
     parameters.port = 0
     parameters.api_keys = [key]
     parameters.n_ctx = CONTEXT_TOKENS
@@ -173,6 +178,7 @@ def _start_server(path: str, key: str) -> Any:  # noqa: ANN401 - the engine has 
     parameters.cpuparams.n_threads = min(_MOST_THREADS, max(1, (os.cpu_count() or 1) - 1))
     # The template of the chat is in the weights.
     parameters.use_jinja = True
+    # Nothing is fetched from the network: the weights are in the file.
     parameters.offline = True
     parameters.ui = False
     # It would show what is asked.

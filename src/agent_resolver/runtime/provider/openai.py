@@ -96,6 +96,7 @@ class OpenAiExecutor:
             async with patience, self._answering(body, _JSON) as (response, key):
                 content = await _read_body(response)
         except TimeoutError:
+            # A timeout other than this one was raised within, and means something else.
             if not patience.expired():
                 raise
             raise self._failure("timeout", f"no answer within {self._answer_seconds:g} s") from None
@@ -113,6 +114,7 @@ class OpenAiExecutor:
         """
         body = self._body(request, is_stream=True)
         gathered = GatheredAnswer(self._name)
+        # Closed also where the reader leaves early, so that the connection is free at once.
         async with (
             self._answering(body, _EVENTS) as (response, key),
             aclosing(_read_events(response, self._idle_seconds)) as events,
@@ -145,6 +147,7 @@ class OpenAiExecutor:
     async def _answering(self, body: Document, kind: str) -> AsyncIterator[tuple[httpx2.Response, str]]:
         """The response to a request, with the key that was sent, once its status and its type are right."""
         key = self._usable_key()
+        # Not compressed: a few bytes could unpack into more than the bounds allow.
         headers = {"Accept": kind, "Content-Type": _JSON, "Accept-Encoding": "identity"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -173,10 +176,12 @@ class OpenAiExecutor:
         try:
             return msgspec.json.encode(body)
         except (TypeError, ValueError, RecursionError) as error:
+            # Without its cause, whose words may quote the request.
             raise self._failure("invalid_request", f"the request cannot be written: {type(error).__name__}") from None
 
     def _refuse_error(self, content: bytes, key: str) -> None:
         """Stop if a body or an event tells of a failure, though its status says that all is well."""
+        # Few bodies have the word, and to look for it costs less than to parse each of them twice.
         if b'"error"' in content and (error := read_error(content)):
             raise failure_of(self._name, error, secrets=(key,))
 
@@ -218,6 +223,7 @@ class OpenAiExecutor:
         try:
             yield
         except httpx2.ConnectTimeout:
+            # Before `TimeoutException`, of which this is one.
             raise self._failure("timeout", f"no connection within {_CONNECT_SECONDS:g} s") from None
         except TimeoutError:
             raise self._failure("timeout", f"no answer within {self._answer_seconds:g} s") from None
@@ -246,6 +252,7 @@ async def _read_body(response: httpx2.Response) -> bytes:
     pieces, size, objects = [], 0, 0
     async for piece in _raw_pieces(response):
         size += len(piece)
+        # Objects are counted as bytes come; braces inside of texts only make the count too high.
         objects += piece.count(b"{") + piece.count(b"[")
         if size > MAX_ANSWER_BYTES or objects > MAX_ANSWER_OBJECTS:
             raise _BrokenOff("the answer is too large")
@@ -274,6 +281,7 @@ async def _read_events(response: httpx2.Response, idle_seconds: float) -> AsyncG
     async for piece in _raw_pieces(response):
         size += len(piece)
         pending += piece
+        # One bound is for the whole stream, the other for an event that never ends.
         if size > _MAX_STREAM_BYTES or len(pending) > MAX_EVENT_BYTES:
             raise _BrokenOff("the answer is too large")
         lines: list[bytes] = []
@@ -292,6 +300,7 @@ async def _read_events(response: httpx2.Response, idle_seconds: float) -> AsyncG
 
 def _data_of(lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
+        # In server-sent events, a line that begins with a colon is a comment: its name is empty here.
         name, _, data = line.partition(b":")
         if name.strip() == b"data":
             yield data.strip()

@@ -89,6 +89,7 @@ def write_tool(tool: ToolOffer) -> Document:
 def write_message(message: Message) -> Document:
     """A message of the conversation."""
     if message.role == "tool":
+        # A result is text in this API: other blocks have no place in the message of a tool.
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
     written: Document = {"role": message.role, "content": _write_content(message)}
     if message.calls:
@@ -101,6 +102,7 @@ def write_message(message: Message) -> Document:
 
 def _write_content(message: Message) -> str | list[Document] | None:
     if all(isinstance(block, TextBlock) for block in message.content):
+        # A message with calls alone has null as its content, as the API itself writes it.
         return message.text or (None if message.calls else "")
     return list(map(_write_block, message.content))
 
@@ -113,6 +115,7 @@ def _write_block(block: Block) -> Document:
         case "image":
             return {"type": "image_url", "image_url": {"url": address}}
         case "audio":
+            # Media types such as `audio/x-wav` have a prefix that the API does not know.
             form = block.media_type.partition("/")[2].removeprefix("x-")
             return {"type": "input_audio", "input_audio": {"data": block.data, "format": _audio_format(form)}}
         case "pdf":
@@ -121,6 +124,7 @@ def _write_block(block: Block) -> Document:
 
 
 def _audio_format(form: str) -> str:
+    # The API says `mp3` for `audio/mpeg`.
     return "mp3" if form == "mpeg" else form
 
 
@@ -191,6 +195,7 @@ def answer_of(who: str, completion: Completion) -> ChatAnswer:
     if not completion.choices:
         raise InferenceFailure("provider", f"{who}: the answer has no choices")
     choice = completion.choices[0]
+    # A whole body is read as a stream of one event, so that both have the same bounds.
     gathered = GatheredAnswer(who)
     for _ in gathered.add(msgspec.structs.replace(completion, choices=[_as_event(choice)])):
         """The pieces are of use to a stream alone."""
@@ -256,6 +261,7 @@ class GatheredAnswer:
         return CallDelta(gathered.place, call.id or "", call.function.name or "", arguments)
 
     def _measured(self, text: str) -> str:
+        # Text, refusals and arguments share one bound: it is for the answer as a whole.
         self._size += len(text)
         if self._size > MAX_ANSWER_BYTES:
             raise InferenceFailure("provider", f"{self._who}: the answer is too large")
@@ -267,6 +273,7 @@ class GatheredAnswer:
         Raises:
             InferenceFailure: The provider or the model held it back.
         """
+        # A refusal is what the model says in place of an answer.
         if self._reason == "content_filter" or self._refusal:
             raise InferenceFailure("content_filtered", f"{self._who}: the provider held the answer back")
         calls = tuple(call.whole() for call in self._calls.values())
@@ -292,6 +299,7 @@ class _GatheredCall:
 
     def add(self, call: _Call) -> str:
         """Take a piece; the text of the arguments in it."""
+        # The first id and the first name count: later pieces may leave them out or repeat them.
         self._id = self._id or call.id or ""
         self._name = self._name or call.function.name or ""
         written = call.function.arguments

@@ -85,6 +85,7 @@ class ResumingScript(ScriptedExecutor):
         self._script = script
 
     def _next(self, request: ChatRequest) -> Said:
+        # Only the first request is looked at: from there on, the script goes on by itself.
         if not self.requests:
             had = _answers_since_user(request)
             begun = [answer_message(step) for step in self._script[: len(had)] if isinstance(step, ChatAnswer)]
@@ -114,6 +115,7 @@ def cut_answer(said: ChatAnswer | InferenceFailure) -> Iterable[Piece | Inferenc
 
 
 def _cut_text(text: str) -> Iterable[str]:
+    # The two signs make the division round up, so that there are at most `_PIECES` pieces.
     size = max(1, -(-len(text) // _PIECES))
     return (text[start : start + size] for start in range(0, len(text), size))
 

@@ -15,8 +15,11 @@ from agent_resolver.runtime.message import Message, TextBlock, ToolCall, system_
 
 Document = dict[str, Any]
 _ANSWER_START: Final = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+# Everything up to the closing quote; an escape is taken whole, so that an escaped quote does not end the text.
 _STRING: Final = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+# At the end of what has come: a backslash alone, or `\u` with fewer than four digits.
 _UNFINISHED_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{0,3})?$")
+# The first half of a surrogate pair, whose second half may still come.
 _BEFORE_PAIR: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _INTRODUCTION: Final = (
     'You can use tools. To use one, answer with {"tool": NAME, "arguments": {...}} alone. '
@@ -70,6 +73,7 @@ def _write_message(message: Message, names: dict[str, str]) -> list[Message]:
 
 
 def _write_call(call: ToolCall) -> str:
+    # The arguments are JSON text, and stay as the model wrote them.
     return f'{{"tool": {msgspec.json.encode(call.name).decode()}, "arguments": {call.arguments or "{}"}}}'
 
 
@@ -92,6 +96,7 @@ def _object_schema(properties: Document) -> Document:
 
 def _moved_references(choice: Document, place: str) -> Document:
     """A choice whose schemas refer to their own parts, which lie deeper now than they did alone."""
+    # Each choice has one property besides `tool`: the arguments or the answer.
     (name,) = (name for name in choice["properties"] if name != "tool")
     moved = _with_prefix(choice["properties"][name], f"{place}/properties/{name}")
     return {**choice, "properties": {**choice["properties"], name: moved}}
@@ -124,6 +129,7 @@ def as_called(answer: ChatAnswer, call_id: str) -> ChatAnswer:
         case {"answer": str(text)}:
             return structs.replace(answer, text=text)
         case {"answer": document}:
+            # The schema of the request may ask for any document; the reader gets its text.
             return structs.replace(answer, text=msgspec.json.encode(document).decode())
     return answer
 
@@ -139,6 +145,7 @@ def spoken_so_far(written: str) -> str:
     # An escape may be cut in two, and so may the two escapes of one character outside of the first plane.
     text = _BEFORE_PAIR.sub("", _UNFINISHED_ESCAPE.sub("", text))
     try:
+        # Read as a JSON string, so that escapes become the characters that they mean.
         return str(msgspec.json.decode(f'"{text}"'))
     except msgspec.MsgspecError:
         return ""
@@ -164,5 +171,6 @@ class SpokenPieces:
         return [*self._rest(answer.text), *calls, answer]
 
     def _rest(self, text: str) -> list[Piece]:
+        # A reading may fail and be empty, and what was given before must not be given again.
         new, self._given = text[self._given :], max(self._given, len(text))
         return [TextDelta(new)] if new else []
