@@ -46,6 +46,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a line for each server that the filters leave."""
     listed = load_listed(options.index or INDEX)
+    # All filters hold together; without any, every server is found.
     found = [each for each in listed if _is_asked_for(each, options)]
     if options.json:
         out_json({"servers": list(map(listed_document, found)), "total": len(found), "of": len(listed)})
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
         f"{len(found):,} of {counted(len(listed), 'server')}"
         + (f", the first {len(kept)} shown" if len(kept) < len(found) else "")
     )
+    # The hint names the largest categories of what was found, each a way to narrow the list down.
     if len(kept) < len(found):
         err(f"hint: `--all` shows every one; by category: {_largest_categories(found)}")
     if not found:
@@ -65,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _err_unknown_words(listed: list[Listed], options: argparse.Namespace) -> None:
     """Say which word no server has, and which one may have been meant."""
+    # The words are collected only here: a list that found something never needs them.
     categories = sorted({category for each in listed for category in each.server.categories})
     sources = sorted({each.source for each in listed})
     if options.category is not None and options.category not in categories:
@@ -86,6 +89,7 @@ def _is_asked_for(listed: Listed, options: argparse.Namespace) -> bool:
 
 def _lacks(listed: Listed, fact: str) -> bool:
     if fact == "toolScopes":
+        # An empty mapping is known to be empty; only None means that nothing was stated.
         return listed.server.tool_scopes is None
     if fact == "tools":
         return listed.server.tools is None
@@ -94,5 +98,6 @@ def _lacks(listed: Listed, fact: str) -> bool:
 
 def _largest_categories(found: list[Listed]) -> str:
     counts = Counter(category for each in found for category in each.server.categories)
+    # The count decides, then the name, so that equal counts keep a fixed order.
     largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
     return ", ".join(f"{category} {count}" for category, count in largest)
