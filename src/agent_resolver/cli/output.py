@@ -186,7 +186,6 @@ def _has_colour(stream: TextIO) -> bool:
 def _colour_first_word(line: str) -> str:
     word = line.lstrip(" ").split(" ", 1)[0]
     colour = _COLOURS.get(word)
-    # Only the first occurrence is coloured; the word is known to begin the line, after spaces at most.
     return line.replace(word, f"\x1b[{colour}m{word}\x1b[0m", 1) if colour else line
 
 
@@ -203,7 +202,6 @@ def place(path: str, issue: Issue) -> str:
 def condense(items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]) -> tuple[list[_Item], dict[_Kind, list[_Item]]]:
     """What to show of many items, in their order: of a kind with many items the first few. Then what is left out."""
     kinds: dict[_Kind, list[_Item]] = {}
-    # Grouping keeps the order of items within a kind; the kinds come in the order of their first item.
     for item in (ordered := list(items)):
         kinds.setdefault(kind_of(item), []).append(item)
     left_out = {kind: found[FEW:] for kind, found in kinds.items() if len(found) > MANY}
@@ -219,7 +217,6 @@ def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
     for (_, code), hidden in left_out.items():
         # Issues of one kind often differ by an index alone, so the numbers are masked and each pattern is named once.
         paths = list(dict.fromkeys(map(_path_without_numbers, hidden)))
-        # At most a few patterns are named, and a sign stands for the rest.
         named = ", ".join([*(f"`{path}`" for path in paths[:FEW]), *(["…"] if len(paths) > FEW else [])])
         lines.append(f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each")
     return shown, lines

@@ -92,7 +92,6 @@ def status_line(text: str, *, is_shown: bool = True) -> Iterator[StatusLine]:
 def _draw_until_over(status: StatusLine, terminal: "_SharedTerminal", is_over: Event) -> None:
     began = monotonic()
     seconds = _SECONDS_BEFORE
-    # Waiting on the event ends the pause at once when the work is over.
     while not is_over.wait(seconds):
         waited = int(monotonic() - began)
         so_far = f" {waited} s" if waited else ""

@@ -97,7 +97,6 @@ def _print_counts(coverage: Coverage) -> None:
     verb = "has" if coverage.total == 1 else "have"
     out(f"{coverage.usable:,} of {counted(coverage.total, 'server')} {verb} every fact")
     for fact, count in coverage.lacking.items():
-        # A fact that no server lacks would only be noise.
         if count:
             out(f"  {fact:<{_WIDTH}} not known of {count:,}")
 
@@ -141,5 +140,4 @@ def _print_categories(categories: Sequence[CategoryCoverage], *, everything: boo
             out(f"    {template_line(server)}")
     if len(kept) < len(incomplete):
         out(f"  … and {len(incomplete) - len(kept)} more categories: --all shows each")
-    # The hint goes to stderr, so that stdout holds the list alone.
     err("hint: with an agent file (`--agents`) only what its requirements need is listed")

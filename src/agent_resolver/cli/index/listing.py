@@ -46,7 +46,6 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a line for each server that the filters leave."""
     listed = load_listed(options.index or INDEX)
-    # All filters hold together; without any, every server is found.
     found = [each for each in listed if _is_asked_for(each, options)]
     if options.json:
         out_json({"servers": list(map(listed_document, found)), "total": len(found), "of": len(listed)})
@@ -57,7 +56,6 @@ def run(options: argparse.Namespace) -> int:
         f"{len(found):,} of {counted(len(listed), 'server')}"
         + (f", the first {len(kept)} shown" if len(kept) < len(found) else "")
     )
-    # The hint names the largest categories of what was found, each a way to narrow the list down.
     if len(kept) < len(found):
         err(f"hint: `--all` shows every one; by category: {_largest_categories(found)}")
     if not found:
@@ -67,7 +65,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _err_unknown_words(listed: list[Listed], options: argparse.Namespace) -> None:
     """Say which word no server has, and which one may have been meant."""
-    # The words are collected only here: a list that found something never needs them.
     categories = sorted({category for each in listed for category in each.server.categories})
     sources = sorted({each.source for each in listed})
     if options.category is not None and options.category not in categories:

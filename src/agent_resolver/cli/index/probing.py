@@ -62,7 +62,6 @@ def _chosen_positions(session: "Session", ids: Sequence[str]) -> list[int]:
         if name not in known:
             meant = suggestion(name, sorted(known))
             raise Refusal(f"`{name}` is not in `{session.index_path}`", meant or "see `agent discover`")
-    # An id without a version means all of its versions.
     return [position for position, server in enumerate(servers) if server.id in ids or str(server) in ids]
 
 

@@ -42,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
         return 0 if found else 1
     kept = found if options.all else found[:_MOST]
     print_listed(each for each, _ in kept)
-    # Only the best match shows its description: it is the one that the reader most likely wants.
     for each, _ in kept[:1]:
         if each.entry.description:
             out(f"    {each.server.id}: {each.entry.description}")

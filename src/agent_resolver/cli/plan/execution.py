@@ -90,7 +90,6 @@ def _plans_of_delegates(plan: ResolvedRunPlan) -> Delegates:
 def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, object]:
     found = plan.execution
     head: dict[str, object] = {"success": True, "agent": found.spec.id, "version": plan.version}
-    # A remote agent has no model, tools or plugins here: its document ends with where it runs.
     if isinstance(found, ResolvedBackendAgent):
         endpoint = found.endpoint
         target = None if endpoint.target is UNSET else endpoint.target

@@ -72,7 +72,6 @@ def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Seq
         success=success,
         agent_name=resolution.agent.name,
         agent_version=resolution.agent.version,
-        # The status is a word of an enum, whose value programs compare with.
         files=tuple({"path": file.path, "status": file.status.value} for file in settled),
         servers=lockfile.servers if lockfile else (),
         failed=tuple(unresolved(resolution)),
@@ -87,7 +86,6 @@ def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Input
     """The result for a person."""
     for file in settled:
         print_status(file)
-    # The diff is shown where the answer is no, and a summary only where there is a lock to sum up.
     if any(file.status.is_refusal for file in settled):
         for line in lock_diff(settled).splitlines():
             out(line)
@@ -193,7 +191,6 @@ def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows
     shown_ones = zip(_failed_choices(resolution), islice(failures, most), positions, strict=False)
     for choice, requirement, position in shown_ones:
         scopes = ", ".join(requirement.required_permissions)
-        # A lone requirement needs no name behind the heading: the first line has named it already.
         of_which = f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
         err(f"Rejected candidates{of_which}:")
         if shows_all:
@@ -225,7 +222,6 @@ def _err_rejected(choice: Choice, resolution: Resolution) -> int:
     """The servers of the category, few where many are rejected for like reasons; how many there are in all."""
     offering = resolution.pool.offering(choice.requirement.category)
     groups = offering.rejected(choice.requirement, resolution.limits, MANY)
-    # A group that is just above the limit is cut to a few; one below it is shown whole.
     few = [server for each in groups for server in each.first[: FEW if each.total > MANY else None]]
     # Groups come by reason; the list is in the order of servers again, as in every other report.
     for found in rejections(choice, resolution.limits, in_order(few)):
@@ -271,7 +267,6 @@ def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agen
         for edit in suggestion.edits:
             # The edit names the list, and the position says which of its items is meant.
             path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(".")
-            # The places are looked up in the tree of the file, which knows the line of each value.
             at = find_in_agent_file(tree, [int(step) if step.isdigit() else step for step in path])
             # Two spellings may look the same on the screen, so the difference is put into words.
             twins = ", the same letters in another Unicode form" if are_twins(edit.before, edit.after or "") else ""
@@ -284,7 +279,6 @@ def _render_unknown(requirement: Unresolved) -> Iterator[str]:
     # Where the category itself is a slip, hints about scopes of that category would mislead.
     if any(edit.kind is EditKind.FIX_CATEGORY for edit in edits):
         return
-    # A scope that a suggestion already corrects needs no second hint.
     fixed = {edit.before for edit in edits if edit.kind is EditKind.FIX_SCOPE}
     for unknown in requirement.unknown_scopes:
         if unknown.scope in fixed:

@@ -167,7 +167,6 @@ def _summarize_outcomes(outcomes: Sequence[Outcome]) -> str:
     counts: dict[str, int] = {}
     for outcome in outcomes:
         counts[outcome.status] = counts.get(outcome.status, 0) + 1
-    # The words are sorted, so that the summary does not depend on the order of the members.
     listed = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     sign = "✓" if all(outcome.success for outcome in outcomes) else "✗"
     return f"{sign} {counted(len(outcomes), 'agent file')}: {listed}"
@@ -190,7 +189,6 @@ def _outcome_document(outcome: Outcome) -> dict[str, object]:
         "failed": outcome.failed,
         "diff": lock_diff(outcome.settled) or None,
         "notes": notes_on(outcome.resolution) if outcome.resolution else [],
-        # The problem of reading comes before that of writing: with the first there is no second.
         "problem": str(member.problem) if member.problem else outcome.problem or None,
         "issues": list(map(issue_document, member.reading.issues)),
     }

@@ -211,7 +211,6 @@ class TextView:
 
 
 def _short_json(value: Any) -> str:  # noqa: ANN401 - a JSON value
-    # Arguments come from a model and may be long, so they are cut to fit into the line.
     return shorten(msgspec.json.encode(value).decode(), _MOST_ARGUMENTS)
 
 

@@ -164,7 +164,6 @@ def run_limit_argument(argument: str) -> int:
 
 def _import_and_resume(options: argparse.Namespace) -> int:
     is_for_all = options.ready or options.watch
-    # Exactly one of both ways names the runs.
     if is_for_all == (options.chosen is not None):
         raise Usage("Say which run: its id, or `--ready`, or `--watch`", "`agent runs list` lists them")
     # One model for all runs would change agents that the operator did not think of.

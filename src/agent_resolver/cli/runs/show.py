@@ -141,7 +141,6 @@ def _print_what_next(listed: ListedRun, history: RunHistory, options: argparse.N
         out(safe(f"  {waiting_text(listed, now).capitalize()}"))
         action = listed.action
         is_open = action is not None and action.state(now) == "open"
-        # An action that is answered needs no command; then the run only has to go on.
         command = answer_command(action.type, action.id) if action and is_open else ""
         first = f"{command}; then " if command else ""
         err(f"hint: {first}{go_on}")

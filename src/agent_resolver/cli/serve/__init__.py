@@ -79,7 +79,6 @@ def address_argument(text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:  # noqa: PLR2004 - the last port
         raise argparse.ArgumentTypeError(f"`{text}` is not HOST:PORT")
-    # Brackets belong to the notation, and not to the address.
     return found["host"].strip("[]"), int(found["port"])
 
 
