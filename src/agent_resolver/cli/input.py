@@ -30,6 +30,7 @@ INDEX_LABEL: Final = "mcp.index.json"
 def default_agent_file() -> str:
     """The agent file of this folder: `agents.md`, else an `AGENTS.md` with front matter."""
     has_other = has_front_matter(OTHER_AGENT_FILE)
+    # A link that leads nowhere counts as there: the error then names it, instead of a silent choice of the other file.
     if not os.path.lexists(AGENT_FILE):
         return OTHER_AGENT_FILE if has_other else AGENT_FILE
     # On some file systems both names are one file.
@@ -82,6 +83,7 @@ def load(agent_path: str, index_path: str) -> Inputs:
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
     index = _open(index_path)
+    # Both files are read before either is refused, so that one run shows the faults of both.
     if reading.agent is None or isinstance(index, InvalidFile):
         agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
         raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
@@ -96,6 +98,7 @@ def warnings_of(reading: Reading) -> tuple[Issue, ...]:
 def load_index(path: str) -> OpenIndex:
     """The index at `path`, in whichever form it is."""
     index = _open(path)
+    # A faulty index is a value until here, so that `load` can report it together with the agent file.
     if isinstance(index, InvalidFile):
         raise InvalidFiles([index])
     return index

@@ -16,6 +16,8 @@ Commands = Any
 
 def add_command(commands: Commands, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
     """A command with its help and examples."""
+    # `allow_abbrev` is off: an abbreviation in a script would break once a longer option with the same beginning is
+    # added.
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -98,7 +100,9 @@ def folder_of(path: str) -> str:
 
 def workspace_of(options: argparse.Namespace, *others: str) -> tuple[str, str]:
     """The folder of a workspace and its index; options that belong to a single agent file are refused."""
+    # The path is shown in messages and joined to others, so it is brought into one form first.
     folder = os.path.normpath(options.workspace)
+    # The option is named as the operator typed it; argparse has turned its dashes into underscores.
     given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name)]
     if options.agents != AGENT_FILE:
         given.append("--agents")
@@ -113,12 +117,16 @@ def session_of(options: argparse.Namespace) -> "Session":
     from agent_resolver.project.config_file import find_config
     from agent_resolver.project.session import Session
 
+    # Not every command has `--index` or `--lock`, which `getattr` allows for.
     index = getattr(options, "index", None) or INDEX
     is_named = options.agents != AGENT_FILE
+    # An `agent.toml` above marks its folder as the project, whose agent file is taken where none is here.
     if not is_named and not os.path.lexists(AGENT_FILE) and (settings := find_config(".")):
+        # The path stays relative, so that messages show what the operator can type.
         root = os.path.relpath(os.path.dirname(settings))
         if os.path.lexists(os.path.join(root, AGENT_FILE)):
             options.agents = os.path.normpath(os.path.join(root, AGENT_FILE))
+            # An index that was named is meant from here; only the default moves with the project.
             index = os.path.normpath(os.path.join(root, INDEX)) if index == INDEX else index
     return Session(
         options.agents,
@@ -147,6 +155,7 @@ def session_here(options: argparse.Namespace) -> "Session":
 
 def output_path(text: str) -> str:
     """The path of a file to write, as an option takes it; `-` would be taken for a file of that name."""
+    # Output files are put in place by renaming, which stdout does not allow; refusing `-` avoids a file of that name.
     if text == "-":
         reason = "the file is put in place whole, which cannot be done on stdout; name a file, or `./-`"
         raise argparse.ArgumentTypeError(f"`-` is not a file: {reason}")

@@ -26,6 +26,8 @@ _results: TextIO | None = None
 def use_utf8() -> None:
     """Print the same bytes whatever the locale is."""
     for stream in (sys.stdout, sys.stderr):
+        # What UTF-8 cannot hold is escaped instead of failing in the middle of a result; `\n` stays itself on Windows
+        # too.
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # type: ignore[union-attr]
 
 
@@ -34,6 +36,7 @@ def only_results_on_stdout() -> Iterator[None]:
     """Keep stdout for results: what a module, a tool or a process that they start prints goes to stderr."""
     global _results  # noqa: PLW0603 - a process has one stdout
     stdout = sys.stdout
+    # The descriptor is replaced as well as the object: a process that a tool starts inherits descriptor 1.
     kept = _take_stdout(stdout)
     _results = stdout if kept is None else kept
     try:
@@ -48,12 +51,16 @@ def only_results_on_stdout() -> Iterator[None]:
 def _take_stdout(stdout: TextIO) -> TextIO | None:
     """The open file behind stdout, under another number; None if stdout is not that of the process, as in a test."""
     try:
+        # In a test stdout may be a buffer without a descriptor, or one of another number: then only the object is
+        # replaced.
         if stdout.fileno() != 1:
             return None
     except (OSError, ValueError):
         return None
+    # What is buffered belongs before the switch, else it would come out at the wrong place.
     stdout.flush()
     kept = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", newline="\n")
+    # From here on descriptor 1 leads to stderr for this process and for those it starts.
     os.dup2(2, 1)
     return kept
 
@@ -125,6 +132,7 @@ def discard_out() -> None:
 
 def out_json(value: object) -> None:
     """The whole result as JSON."""
+    # The value is serialized as a whole before anything is written, so an error leaves no half document.
     try:
         text = _safe_json(to_json(value).decode())
     except UnicodeEncodeError:
@@ -139,12 +147,14 @@ def out_json(value: object) -> None:
 
 def _safe_json(text: str) -> str:
     """JSON that means the same, without what would steer a terminal: that is only ever inside of strings."""
+    # ASCII without DEL needs no work: JSON escapes the other control characters itself.
     if text.isascii() and "\x7f" not in text:
         return text
     return "".join(each if each.isprintable() or each == "\n" else _json_escape(each) for each in text)
 
 
 def _json_escape(character: str) -> str:
+    # JSON escapes code points above U+FFFF as two surrogates (RFC 8259, section 7), hence UTF-16.
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
@@ -164,10 +174,12 @@ def _write(text: str, stream: TextIO) -> None:
 
 def _discard(stream: TextIO) -> None:
     """Let the rest go nowhere: the reader has seen enough, and the exit code still says what the answer is."""
+    # The descriptor is replaced, not the object, since the interpreter flushes the same object once more at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _has_colour(stream: TextIO) -> bool:
+    # The variable NO_COLOR counts if it is not empty, as its convention says; a dumb terminal shows escapes as text.
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -193,6 +205,7 @@ def condense(items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]) -> tuple
     for item in (ordered := list(items)):
         kinds.setdefault(kind_of(item), []).append(item)
     left_out = {kind: found[FEW:] for kind, found in kinds.items() if len(found) > MANY}
+    # Identity, not equality, decides: equal items are still different findings.
     hidden = {id(item) for found in left_out.values() for item in found}
     return [item for item in ordered if id(item) not in hidden], left_out
 
@@ -202,6 +215,7 @@ def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
     shown, left_out = condense(issues, lambda issue: (issue.severity, issue.code))
     lines = []
     for (_, code), hidden in left_out.items():
+        # Issues of one kind often differ by an index alone, so the numbers are masked and each pattern is named once.
         paths = list(dict.fromkeys(map(_path_without_numbers, hidden)))
         named = ", ".join([*(f"`{path}`" for path in paths[:FEW]), *(["…"] if len(paths) > FEW else [])])
         lines.append(f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each")
@@ -251,6 +265,7 @@ def safe(text: str) -> str:
     """Text from a file, without what would steer a terminal."""
     if text.isprintable():
         return text
+    # `repr` yields an escape such as `\x1b`; the slice takes its quotes away.
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 

@@ -27,6 +27,7 @@ def progress_line(line: str) -> None:
 
 def shown_progress(values: Iterable[Value], what: str, total: int | None = None) -> Iterator[Value]:
     """The same values, while a line on the terminal says how many there were."""
+    # Without a watcher the values pass through untouched: no clock is read for each of many thousands.
     if not _is_watched():
         yield from values
         return
@@ -35,12 +36,14 @@ def shown_progress(values: Iterable[Value], what: str, total: int | None = None)
     of_total = "" if total is None else f"/{total}"
     try:
         for count, value in enumerate(values, 1):
+            # Quick work ends before the first drawing; after that the line changes at a pace that an eye can follow.
             if monotonic() >= next_at:
                 next_at = monotonic() + _SECONDS_BETWEEN
                 is_shown = True
                 _write(sys.stderr, f"{_ERASE}{_fit_terminal(f'{what} {count}{of_total}…')}")
             yield value
     finally:
+        # The line is wiped also if the caller stops early or an error ends the loop.
         if is_shown:
             _write(sys.stderr, _ERASE)
 
@@ -67,8 +70,10 @@ def status_line(text: str, *, is_shown: bool = True) -> Iterator[StatusLine]:
     if not is_shown or not _is_watched():
         yield status
         return
+    # The stream is taken now: inside of the block `sys.stderr` is the wrapper itself.
     terminal = _SharedTerminal(sys.stderr)
     is_over = Event()
+    # The thread is a daemon, so that it never keeps a process alive that has to end.
     drawing = Thread(target=_draw_until_over, args=(status, terminal, is_over), daemon=True)
     drawing.start()
     shared = cast("TextIO", terminal)
@@ -78,6 +83,7 @@ def status_line(text: str, *, is_shown: bool = True) -> Iterator[StatusLine]:
         with redirect_stderr(shared), redirect_stdout(shared) if prints_to_stderr else nullcontext():
             yield status
     finally:
+        # The order matters: the thread has ended before the line is wiped, so it cannot draw once more.
         is_over.set()
         drawing.join()
         terminal.erase()
@@ -98,6 +104,7 @@ class _SharedTerminal:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        # The drawing thread and the writers of output share the terminal, so each sequence is written under the lock.
         self._lock = Lock()
         self._is_drawn = False
         self._is_at_margin = True
@@ -115,6 +122,7 @@ class _SharedTerminal:
     def write(self, text: str) -> int:
         """Write other output."""
         with self._lock:
+            # An empty text wipes the line too, but says nothing about where the cursor is.
             self._erase()
             if text:
                 self._is_at_margin = text.endswith("\n")
@@ -126,6 +134,7 @@ class _SharedTerminal:
             _write(self._stream, _ERASE)
 
     def __getattr__(self, name: str) -> object:
+        # Everything else, such as `isatty` and `flush`, is that of the stream itself.
         return getattr(self._stream, name)
 
 
@@ -140,6 +149,7 @@ def _fit_terminal(line: str) -> str:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
         columns = 0
+    # One column stays free: some terminals wrap when the last column is filled. Others report a width of 0.
     return shorten(safe(line), max(columns or 80, 2) - 1)
 
 

@@ -134,8 +134,10 @@ def run_backup(options: argparse.Namespace) -> int:
     from agent_resolver.project.state import back_up
 
     with session_of(options) as session:
+        # Looking for the state must not make an empty one, which would then be backed up.
         existing_store(session)
         size = back_up(session, options.file)
+        # A key that comes from a variable is kept by the operator; one in a file has to be backed up as well.
         has_key_file = not session.config.state.key_env
         key_path = session.key_path
     if options.json:
@@ -154,9 +156,11 @@ def run_rotate_key(options: argparse.Namespace) -> int:
     from agent_resolver.project.key_rotation import rotate_key
 
     with session_of(options) as session:
+        # The rotation opens the state itself, alone, so that no other process writes with the old key meanwhile.
         require_state(session)
         rotated = rotate_key(
             session,
+            # The rotation is recorded as a run of its own, under a fresh id.
             secrets.token_hex(16),
             instant(datetime.now(UTC)),
             from_file=options.from_file,
@@ -169,6 +173,7 @@ def run_rotate_key(options: argparse.Namespace) -> int:
     else:
         sealed = counted(rotated.values, "value is", "values are")
         out(f"✓ {sealed} sealed with the key {rotated.key}, in place of {rotated.before or 'none'}")
+    # The old key is kept under another name: backups from before can be opened with it alone.
     if rotated.old_key is not None and not options.json:
         err(safe(f"hint: the old key is in `{rotated.old_key}`: keep it with older backups, or remove it"))
     return 0
@@ -183,6 +188,7 @@ def run_migrate(options: argparse.Namespace) -> int:
 
     if not options.to.startswith(POSTGRES):
         raise Usage("`--to` takes a database, `postgresql://host/database`", "a state can be moved into Postgres only")
+    # The driver of Postgres is an extra, so its absence is explained instead of raising an import error.
     with needing_extra("postgres"):
         from agent_resolver.storage.postgres.address import PostgresAddress
     with session_of(options) as session:
@@ -201,12 +207,15 @@ def run_migrate(options: argparse.Namespace) -> int:
     rows = sum(moved.rows.values())
     out(safe(f"✓ {moved.target}: {counted(rows, 'row')} and {counted(moved.records, 'audit record')}, verified"))
     out(f"  Root: {moved.root or 'none'}, the same as before")
+    # A move changes no settings: until agent.toml names the database, every process goes on with the file.
     out("Now write this into agent.toml, and start workers and servers again:")
     out("  [state]")
     out(safe(f'  url = "{without_password(options.to)}"'))
+    # A password in the URL would end up in a file that is committed, so a variable takes its place.
     if has_password(options.to):
         out('  password_env = "AGENT_STATE_PASSWORD"')
         err("hint: a password does not belong into agent.toml: put it into that variable")
+    # Values move as they are sealed, so the same key is needed to read them.
     if key_path is not None:
         err(safe(f"hint: it is sealed with the key in `{key_path}`: every machine needs it, see docs/state.md"))
     err(safe(f"hint: `{moved.source}` is as it was, and is not used any more: keep it as a backup"))
@@ -220,9 +229,11 @@ def run_prune(options: argparse.Namespace) -> int:
 
     from agent_resolver.project.state import prune
 
+    # One moment for both limits, so that ages mean the same for runs and for the trail.
     now = datetime.now(UTC)
     before = instant(_moment_ago(options.older_than, "--older-than", now))
     audit_before = None if options.audit_before is None else instant(_parse_moment(options.audit_before, now))
+    # The removal itself is recorded in the trail, under this id.
     run = secrets.token_hex(16)
     with session_of(options) as session:
         store = existing_store(session)
@@ -244,6 +255,7 @@ def _moment_ago(text: str, option: str, now: datetime) -> datetime:
     if found is None:
         raise Usage(f"`{option}` takes an age, not `{text}`", hint)
     try:
+        # The pattern bounds the digits, but weeks may still reach back before the first year.
         return now - timedelta(**{_UNITS[found["unit"]]: int(found["count"])})
     except OverflowError:
         raise Usage(f"`{option}` takes an age, and `{text}` is too long ago", hint) from None
@@ -256,6 +268,7 @@ def _parse_moment(text: str, now: datetime) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = None
+    # A time without a zone would remove more or less depending on the machine.
     if moment is None or moment.tzinfo is None:
         hint = "use an ISO 8601 time with its zone such as `2026-01-01T00:00:00Z`, or an age such as `90d`"
         raise Usage(f"`--audit-before` takes a time, not `{text}`", hint)
@@ -271,6 +284,7 @@ def _print_info(info: "StateInfo") -> None:
     steps, plans = counted(info.journal, "step"), counted(info.plans, "plan")
     out(f"  Journal: {steps}, {plans}, {counted(info.threads, 'thread')}")
     trail = info.trail
+    # A pruned trail no longer begins with its first record, so its count alone would mislead.
     pruned = f", {trail.pruned} pruned" if trail.pruned else ""
     between = f", {trail.first_at} to {trail.last_at}" if trail.first_at else ""
     out(safe(f"  Audit: {counted(trail.records, 'record')}{pruned}{between}"))

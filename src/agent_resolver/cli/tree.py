@@ -63,10 +63,13 @@ def run(options: argparse.Namespace) -> int:
     inputs = load(options.agents, options.index or INDEX)
     path = options.lock or lock_path_of(options.agents)
     examined = examine(read_bounded(path, MAX_LOCKFILE_BYTES), inputs.agent, inputs.servers)
+    # A file that is not a lock at all cannot be drawn; one that does not hold is drawn, and its faults are counted
+    # below.
     if examined.lockfile is None:
         problem = examined.differences[0]
         raise Refusal(f"`{path}` cannot be drawn: {problem.message}", remedy(problem.kind))
     lockfile = examined.lockfile
+    # Tools that the project admits by name are left out: they need settings, and the tree shows the lock alone.
     grants = grants_of(lockfile.servers, limits_of(inputs.agent).forbid, ())
     world = _World(inputs.servers, grants)
     grouped: dict[str, list[LockedServer]] = {}
@@ -102,7 +105,9 @@ def _tools_by_scope(entry: LockedServer, grant: Grant) -> dict[str, list[str]]:
 
 def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
     """The tools that a scope of the entry would open, if the agent file did not forbid them."""
+    # Without `forbid`, the grant tells which tools the scopes alone would open; the difference is what is forbidden.
     allowed = structs.replace(grant, forbid=())
+    # A grant holds the scopes of all entries of a server, so a tool counts here only if a scope of this entry opens it.
     return [
         tool
         for tool, scopes in grant.tool_scopes.items()
@@ -115,6 +120,7 @@ def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
 def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
     """What the index says of the server, where it is the one that is locked."""
     server = known.get((entry.server_id, entry.version))
+    # The facts of the index are about this server only if the address is the locked one.
     return server if server and server.address == entry.endpoint else None
 
 

@@ -85,6 +85,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Verify what was asked for, and name each difference."""
     verified = list(_verify_workspace(options)) if options.workspace is not None else [_verify_one(options)]
+    # Clients are held only against locks that hold, so verification comes first.
     findings, problems = _check_clients(options, verified) if options.clients else ((), ())
     is_covered = not problems and all(finding.kind != "outside" for finding in findings)
     success = all(lock.holds for lock in verified) and is_covered
@@ -105,12 +106,15 @@ def _check_clients(
     """The servers of clients, held against the locks that hold."""
     from agent_resolver.project.session import Session
 
+    # A client may be opened in the project's folder or in the one of the command.
     folders = {project_folder(), os.getcwd()}
     if options.workspace is not None:
         folders = {options.workspace, *(os.path.dirname(lock.agent_path) for lock in verified)}
+    # A lock that does not hold must not vouch for a server that a client starts.
     locks = [(lock.lockfile, limits_of(lock.agent)) for lock in verified if lock.holds and lock.lockfile and lock.agent]
     with Session(verified[0].agent_path, options.index or INDEX, environment=os.environ) as session:
         access = access_of(session)
+    # The verified files are handed on: an entry that serves a lock is governed only if that lock was verified here.
     files = {path for lock in verified for path in (lock.path, lock.agent_path)}
     return check_project_clients(folders, locks, access, {*files, _index_of(options)})
 
@@ -122,6 +126,7 @@ def _index_of(options: argparse.Namespace) -> str:
 def _verify_one(options: argparse.Namespace) -> Verified:
     inputs = load(options.agents, options.index or INDEX)
     path = options.lock or lock_path_of(options.agents)
+    # A lock that cannot be read ends this command; in a workspace it is one problem among others.
     raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     if not options.json:
         err_warnings(options.agents, inputs.warnings)
@@ -137,6 +142,7 @@ def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
     from agent_resolver.project.workspace import members
 
     folder, index = workspace_of(options, "lock")
+    # The servers of the index are prepared once for all locks.
     known = load_index(index).servers
     for member in shown_progress(members(folder), "Verifying locks:"):
         path, agent = lock_path_of(member.path), member.reading.agent
@@ -155,6 +161,7 @@ def _verify_beside(path: str, agent_path: str, agent: AgentFile, known: KnownSer
     try:
         raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     except FileError as error:
+        # A missing lock has an advice of its own, while one that cannot be read needs a look.
         is_missing = isinstance(error, UnreadableFile) and error.missing
         return Verified(path, agent_path, problem=str(error), is_missing=is_missing)
     return _verify_content(path, agent_path, agent, examine(raw, agent, known))
@@ -195,8 +202,10 @@ def _print_verified(verified: Sequence[Verified]) -> None:
 def _advise(verified: Sequence[Verified]) -> list[str]:
     """What to do; where a lock was edited, nothing may be done before that is cleared up."""
     kinds = {found.kind for lock in verified for found in lock.differences}
+    # An edited lock may be an attack: to resolve again would wipe the traces away.
     if DifferenceKind.HASH_EDITED in kinds:
         return [remedy(DifferenceKind.HASH_EDITED)]
     is_missing = any(lock.is_missing for lock in verified)
     missing = ["`agent resolve --workspace` writes every lock that is missing"] if is_missing else []
+    # The order of the enum decides, and a remedy that several kinds share is given once.
     return [*dict.fromkeys(remedy(kind) for kind in DifferenceKind if kind in kinds), *missing]

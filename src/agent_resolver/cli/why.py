@@ -72,8 +72,10 @@ def run(options: argparse.Namespace) -> int:
         raise _refuse_unknown_word(options.word, resolution)
     places = _Places(options, inputs.tree, inputs.index)
     standing = _places_of_requirements(answers, resolution, places)
+    # A person reads the first servers alone; programs get all of them.
     most = None if options.json else _MOST_SHOWN
     code = 1 if any(map(_is_no, answers)) else 0
+    # Positions are looked up only for the servers that are shown: finding them means parsing the index once more.
     places.read_entries(verdict.server for answer in answers for verdict in answer.verdicts[:most])
     if options.json:
         documents = [
@@ -92,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
 def _is_no(answer: Answer) -> bool:
     """True if the answer is no: none of the servers that offer the category serves it."""
     category = answer.requirement.category
+    # The question may be about a server that does not offer the category, and then says nothing about the category.
     is_about_category = all(category in verdict.server.categories for verdict in answer.verdicts)
     return is_about_category and not answer.is_served
 
@@ -100,12 +103,14 @@ def _refuse_unknown_word(word: str, resolution: Resolution) -> Refusal:
     from agent_resolver.schema.walker import suggestion
 
     asked = {choice.requirement.category for choice in resolution.choices}
+    # The word may be a category that the index has and the agent file does not ask for.
     offering = len(resolution.pool.offering(word))
     if offering:
         offer = plural(offering, "offers", "offer")
         servers = counted(offering, "server")
         message = f"The agent file does not require `{word}`, which {servers} of the index {offer}"
         return Refusal(message, f"it requires {', '.join(f'`{category}`' for category in sorted(asked))}")
+    # The word may be a known server at a version that the index does not have.
     versions = sorted(map(str, resolution.pool.named(word.rpartition("@")[0])))
     if versions:
         return Refusal(
@@ -137,6 +142,7 @@ def _places_of_requirements(answers: Sequence[Answer], resolution: Resolution, p
 
 def _decisive_facts(reason: Reason, facts: dict[str, Fact], limits: list[Fact]) -> list[Fact]:
     """The facts that a reason rests on."""
+    # A fact of the server takes the place of a constraint of the same name, such as `residency`.
     known = {**{limit.name: limit for limit in limits}, **facts}
     return [known[name] for name in names_behind(reason.code)]
 
@@ -193,6 +199,7 @@ def _print_verdict(verdict: Verdict, limits: list[Fact], places: _Places) -> Non
     at = places.in_index(verdict.server)
     if verdict.chosen_because is not None:
         out(f"✓ {safe(str(verdict.server))} is chosen: {safe(verdict.chosen_because)} ({at})")
+        # Id and version come first among the facts, and are in the line above already.
         for name in list(facts)[2:]:
             out(f"    {facts[name]}")
         return

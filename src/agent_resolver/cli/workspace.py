@@ -64,6 +64,7 @@ def run_users(options: argparse.Namespace) -> int:
         out_json({"success": not unread, **document, "unread": problems})
     else:
         _print_users(users, options.server, len(read), len(unread))
+        # Unread locks are named after the list, as they decide how far it can be trusted.
         _err_unread(unread)
     return 1 if unread else 0
 
@@ -73,6 +74,7 @@ def _read_locks(folder: str) -> Iterator[tuple[Member, Lockfile | str]]:
     for member in members(folder):
         try:
             raw = read_bounded(lock_path_of(member.path), MAX_LOCKFILE_BYTES)
+            # Marks of a merge and a newer format get words of their own; the parser could only call them broken.
             problem = unusable(raw)
             yield member, f"{lock_path_of(member.path)}: {problem.message}" if problem else parse_lockfile(raw)
         except FileError as error:
@@ -103,6 +105,7 @@ def _print_users(users: Sequence[User], server: str, total: int, unread: int) ->
         for entry in user.entries:
             scopes = ", ".join(entry.scopes)
             out(safe(f"  {entry.category}: {entry.server_id}@{entry.version} with {scopes}"))
+    # With locks unread the count is only a lower bound.
     least = "at least " if unread else ""
     use = plural(len(users), "uses", "use")
     out(f"{least}{len(users)} of {counted(total, 'agent file')} {use} {safe(server)}")

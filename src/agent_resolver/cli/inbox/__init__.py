@@ -55,6 +55,7 @@ def add_to(commands: Commands) -> None:
     for parser in (approve, reject):
         parser.add_argument("--reason", metavar="TEXT", help="why; kept with the answer")
     answer.add_argument("text", metavar="TEXT", help="the answer, or - to read it from stdin; never a secret")
+    # The listed name is a function of `execution`, which is looked up only when the command runs.
     for parser, run in (
         (listing, "run_list"),
         (show, "run_show"),
@@ -77,5 +78,7 @@ def _parse_id(argument: str) -> str:
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
+    # The module is imported only now: it brings in the state and asyncio, which the help of other commands does
+    # without.
     run = getattr(import_module("agent_resolver.cli.inbox.execution"), options.inbox_command)
     return int(run(options))

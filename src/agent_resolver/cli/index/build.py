@@ -41,11 +41,14 @@ def run(options: argparse.Namespace) -> int:
     """Compile the files, with the overlay beside each, and say what was written."""
     from agent_resolver.project.index_build import build_index
 
+    # Only the extension of the first source changes, so that the compiled index lies beside it under the same name.
     output = options.output or f"{os.path.splitext(options.files[0])[0]}.db"
+    # The files are judged before the build, which may take seconds and would replace the output at its end.
     _refuse_files(options.files, output)
     try:
         built = build_index(options.files, output, os.environ)
     except InvalidIndex as error:
+        # The error names the faulty source, since only one of several files may have the fault.
         raise InvalidFiles([InvalidFile(INDEX_LABEL, error.source, error.issues)]) from None
     except InvalidOverlay as error:
         raise InvalidFiles([InvalidFile(OVERLAY_NAME, error.source, error.issues)]) from None
@@ -62,12 +65,15 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_files(files: list[str], output: str) -> None:
     """Stop before a source, or a file that is not a compiled index, is overwritten."""
     for path in files:
+        # Real paths are compared: a link, or another spelling of the path, may lead to the same file.
         if os.path.realpath(path) == os.path.realpath(output):
             raise Usage(
                 f"The compiled index cannot be written over `{path}`, which it is built from", "choose another `-o`"
             )
+        # The first bytes tell a compiled index from JSON, whatever the name of the file ends in.
         if read_head(path, len(MAGIC)) == MAGIC:
             raise Refusal(f"`{path}` is compiled already", "name the JSON indexes that it was built from")
+    # A file that is missing or empty has nothing to lose; one that begins otherwise was not built by this command.
     head = read_head(output, len(MAGIC))
     if head and head != MAGIC:
         raise Refusal(f"`{output}` exists and is not a compiled index", "choose another `-o`, or move the file away")

@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     agent_path = options.agents
     # Only the default path may be absent.
     has_agent = agent_path not in {AGENT_FILE, OTHER_AGENT_FILE} or os.path.lexists(agent_path)
+    # Without an agent file only the index can be described, and no requirement can fail.
     servers, failed = _look_at(agent_path, path) if has_agent else (tuple(load_index(path).servers), ())
     coverage = coverage_of(servers)
     if options.json:
@@ -59,10 +60,12 @@ def _look_at(agent_path: str, index_path: str) -> tuple[tuple[Server, ...], tupl
     from agent_resolver.core.resolution import resolve
 
     inputs = load(agent_path, index_path)
+    # The remedies come from a resolution as `agent resolve` makes it, so both commands agree on what fails.
     return tuple(inputs.servers), unresolved(resolve(inputs.agent, inputs.servers))
 
 
 def _coverage_document(coverage: Coverage, failed: Sequence[Unresolved], agent_path: str | None) -> dict[str, object]:
+    # One item for each requirement that fails: the facts that would let it resolve, and the overlay line to paste.
     requirements = [
         {
             "category": each.requirement.category,
@@ -106,6 +109,7 @@ def _print_failed(path: str, failed: Sequence[Unresolved], *, everything: bool) 
         return
     for each in failed:
         category = each.requirement.category
+        # Without a remedy, a fact that is known stands in the way: no line of an overlay would help.
         if not each.remedies:
             out(f"✗ {category}: no fact that is not known would let it resolve")
             err(f"hint: `agent why {category}` says what speaks against each server; `agent index search {category}`")
@@ -122,6 +126,7 @@ def _print_failed(path: str, failed: Sequence[Unresolved], *, everything: bool) 
 
 def _print_categories(categories: Sequence[CategoryCoverage], *, everything: bool) -> None:
     """The categories in which most servers lack a fact, each with the servers that lack the fewest."""
+    # Categories come with the most incomplete first, so the cut below keeps those where a fact helps most.
     incomplete = [each for each in categories if each.incomplete]
     kept = incomplete if everything else incomplete[:_MOST_CATEGORIES]
     if not kept:
@@ -130,6 +135,7 @@ def _print_categories(categories: Sequence[CategoryCoverage], *, everything: boo
     out(f"Fill in first, in {OVERLAY_NAME}:")
     for each in kept:
         out(f"  {each.category}: {each.usable} of {counted(each.total, 'server')} usable")
+        # With several categories, one server each gives the reader a start in every one of them.
         for server in each.incomplete[: 1 if len(kept) > 1 else _MOST_SERVERS]:
             out(f"    {template_line(server)}")
     if len(kept) < len(incomplete):

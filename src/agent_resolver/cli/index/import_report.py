@@ -38,6 +38,7 @@ _STATUS_WORDS: Final = {
 
 def report_import(options: argparse.Namespace, reading: SourcesReading, merged: Merged, status: str) -> None:
     """Print what became of the sources and the index."""
+    # Some notes arise while a source is read and others when all are merged; the report makes no difference.
     notes = (*(note for file in reading.files for note in file.imported.notes), *merged.notes)
     if options.json:
         out_json(_import_document(options.output, reading, merged, status, notes))
@@ -50,6 +51,7 @@ def report_import(options: argparse.Namespace, reading: SourcesReading, merged: 
     _print_notes(notes, everything=options.all)
     _err_warnings(merged.warnings, everything=options.all)
     _print_settings(notes, merged, everything=options.all)
+    # It names every server that was read, also those that changed nothing; it is empty only if no entry was usable.
     if merged.ids:
         err("hint: `agent index coverage` says which facts to fill in first")
     else:
@@ -59,6 +61,7 @@ def report_import(options: argparse.Namespace, reading: SourcesReading, merged: 
 def _import_document(
     path: str, reading: SourcesReading, merged: Merged, status: str, notes: Sequence[Note]
 ) -> dict[str, object]:
+    # Each file is listed with its count, zero included: a source that yielded nothing must not drop out of sight.
     sources = [
         {"path": file.path, "format": file.format or None, "servers": len(file.imported.entries)}
         for file in reading.files
@@ -98,6 +101,7 @@ def _note_document(note: Note, merged: Merged) -> dict[str, object]:
 def _token_settings(notes: Iterable[Note], merged: Merged) -> Iterable[tuple[str, dict[str, str]]]:
     """What belongs in agent.toml, by the id of the server."""
     for note in notes:
+        # A note of this kind names a variable and never its value: secrets are not carried over.
         if note.kind is NoteKind.TOKEN:
             yield merged.ids[note.server], {"token_env": note.names[0]}
 
@@ -106,6 +110,7 @@ def _print_faults(file: SourceReading) -> None:
     if not file.imported.faults:
         return
     err(f"✗ {shown(file.path)}: {counted(len(file.imported.faults), 'fault')}")
+    # Many faults of one kind are cut to a few, so that a broken catalogue does not bury the others.
     kept, left_out = condense(file.imported.faults, lambda issue: issue.code)
     for issue in kept:
         err(f"  - {issue} ({place(file.path, issue)})")
@@ -117,6 +122,7 @@ def _print_faults(file: SourceReading) -> None:
 
 def _print_summary(path: str, reading: SourcesReading, merged: Merged, status: str) -> None:
     counts = Counter[str]()
+    # Servers are counted by format, because one import may mix client configurations and catalogues.
     for file in reading.files:
         counts[file.format] += len(file.imported.entries)
     listed = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()) if count)
@@ -131,6 +137,7 @@ def _print_summary(path: str, reading: SourcesReading, merged: Merged, status: s
 
 
 def _err_warnings(warnings: Sequence[Note], *, everything: bool) -> None:
+    # A short list is shown whole: a cut to a few pays only where many are alike.
     kept = warnings if everything or len(warnings) <= _MANY else warnings[:_FEW]
     for note in kept:
         err(f"warning: {note.server}: {note.message}")
@@ -150,6 +157,7 @@ def _print_lines(word: str, meaning: str, lines: Sequence[object], *, everything
 
 def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
     """One line for each kind of note, or each note."""
+    # The order of the enum decides, so that the report does not depend on the order of the sources.
     for kind in NoteKind:
         of_kind = [note for note in notes if note.kind is kind]
         if not of_kind:
@@ -160,6 +168,7 @@ def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
             continue
         named = ", ".join(note.server for note in of_kind[:_FEW])
         out(f"  {kind}: {len(of_kind):,} {_TITLES[kind]} ({named}, …)")
+    # The advice is printed once, and only if a kind was summed up above.
     if not everything and any(count > _FEW for count in Counter(note.kind for note in notes).values()):
         out("  --all shows each note")
 

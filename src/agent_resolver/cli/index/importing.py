@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
     from agent_resolver.exchange.merge import Batch
     from agent_resolver.exchange.source_file import read_sources
 
+    # The sources are read before the lock is taken: other commands wait only while the index itself is read and
+    # written.
     reading = read_sources(options.sources, options.format)
     batches = [Batch(file.path, file.imported.entries) for file in reading.files]
     # Two imports at the same moment would each write an index without the servers of the other.
@@ -72,8 +74,10 @@ def run(options: argparse.Namespace) -> int:
         raw = _read_existing(options.output)
         existing = _parse_existing(raw, options.output)
         merged = _merge(existing, batches, options.output)
+        # With `--strict` one refused entry refuses them all, so that a pipeline never works with a part of a source.
         is_no = not merged.ids or (options.strict and _has_faults(reading))
         status = "refused" if is_no else _write_index(options, raw, existing, merged)
+    # The report needs no lock: the index is written or refused at this point.
     report_import(options, reading, merged, status)
     return 1 if is_no else 0
 
@@ -91,11 +95,13 @@ def _read_existing(path: str) -> bytes | None:
         if error.missing:
             return None
         raise
+    # The import edits JSON, so a compiled index must be named by its source instead.
     refuse_compiled(path, raw, "--output")
     return raw
 
 
 def _parse_existing(raw: bytes | None, path: str) -> Index:
+    # A missing file and an empty one mean the same: the index begins with this import.
     if not raw:
         return ()
     try:
@@ -109,6 +115,7 @@ def _merge(existing: Index, batches: "Sequence[Batch]", path: str) -> "Merged":
     from agent_resolver.project.index import overlay_path, overlay_vouching
 
     try:
+        # Where the overlay vouches for a server, the merge keeps the way in which it is reached.
         return merge_entries(existing, batches, overlay_vouching(path))
     except InvalidOverlay as error:
         raise InvalidFiles([InvalidFile(OVERLAY_NAME, overlay_path(path), error.issues)]) from None
@@ -116,14 +123,17 @@ def _merge(existing: Index, batches: "Sequence[Batch]", path: str) -> "Merged":
 
 def _write_index(options: argparse.Namespace, raw: bytes | None, existing: Index, merged: "Merged") -> str:
     """Write the index unless it says all of it already; what became of it."""
+    # The order of entries in the file means nothing, so a sorted comparison avoids a rewrite that changes nothing.
     if raw and sorted(existing, key=_order) == list(merged.entries):
         return "unchanged"
     if raw:
         _refuse_unknown_keys(raw, options.output)
+    # The form of the file is kept: a bare list stays a list, an object keeps its key.
     content = to_json({"servers": merged.entries} if raw and is_object(raw) else merged.entries)
     parse_index(content)  # What is written can be read: a fault in an importer stops here.
     if options.dry_run:
         return "would-write"
+    # The index decides which commands may run, so neither a link nor a file of another user may choose what is written.
     refuse_link_away(options.output, project_folder(), is_named=True)
     require_own(options.output, believed_users(os.environ))
     write_atomic(options.output, [content])
@@ -136,6 +146,7 @@ def _order(entry: IndexEntry) -> tuple[str, str]:
 
 def _refuse_unknown_keys(raw: bytes, path: str) -> None:
     """Stop before keys are lost that a newer release may know."""
+    # Writing goes through the schema, which drops keys that it does not know.
     unknown = [issue for issue in read_index(raw).issues if issue.code is IssueCode.UNKNOWN_KEY]
     if unknown:
         first = unknown[0]

@@ -86,6 +86,7 @@ def _is_asked_for(listed: Listed, options: argparse.Namespace) -> bool:
 
 def _lacks(listed: Listed, fact: str) -> bool:
     if fact == "toolScopes":
+        # An empty mapping is known to be empty; only None means that nothing was stated.
         return listed.server.tool_scopes is None
     if fact == "tools":
         return listed.server.tools is None
@@ -94,5 +95,6 @@ def _lacks(listed: Listed, fact: str) -> bool:
 
 def _largest_categories(found: list[Listed]) -> str:
     counts = Counter(category for each in found for category in each.server.categories)
+    # The count decides, then the name, so that equal counts keep a fixed order.
     largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
     return ", ".join(f"{category} {count}" for category, count in largest)

@@ -26,29 +26,36 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Ask the servers, pin what could be asked, and report all of it."""
+    # The comparison is written this way round so that NaN is refused too.
     if not options.timeout > 0:
         raise Usage("`--timeout` must be more than 0 seconds")
+    # Exactly one of the two must be given: asking every server starts every command, which must not happen by accident.
     if bool(options.ids) == options.all:
         raise Usage("Name the servers to ask, or ask all of them with `--all`")
     with session_here(options) as session:
+        # A misspelled id is reported first: a person should not have to trust a project for a command that cannot work.
         positions = _chosen_positions(session, options.ids)
+        # Probing starts commands that the index names, so the folder must be trusted first.
         require_probing(session)
         try:
             probed = asyncio.run(_probe(session, positions, options))
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
+        # The pins are made inside of the session, because they are edits of the bytes that it has read.
         pinned = pin_tools(session, probed, replaces=options.replace)
         written = [] if options.dry_run else _write(session, pinned)
     if options.json:
         out_json(_document(probed, pinned, written, options))
     else:
         _print_probed(probed, pinned, written, options)
+    # Scripts can rely on the exit code: 1 if a server could not be asked, or is not what is pinned.
     return 0 if all(map(_is_settled(options), probed)) else 1
 
 
 def _chosen_positions(session: "Session", ids: Sequence[str]) -> list[int]:
     servers = session.listed_servers
     if not ids:
+        # A withdrawn server is asked only if it is named, never as one of all.
         return [position for position, server in enumerate(servers) if server.status != "deleted"]
     known = {name for server in servers for name in (server.id, str(server))}
     for name in ids:
@@ -64,6 +71,7 @@ async def _probe(session: "Session", positions: Sequence[int], options: argparse
     def show_progress(count: int) -> None:
         progress_line(f"Asking servers: {count}/{len(positions)}…")
 
+    # The line appears before the first answer, which may take as long as the timeout.
     show_progress(0)
     try:
         return await probe_servers(
@@ -76,6 +84,8 @@ async def _probe(session: "Session", positions: Sequence[int], options: argparse
 def _write(session: "Session", pinned: Pinned) -> list[str]:
     # Servers may take minutes to answer: what a person wrote meanwhile must not be lost.
     with exclusively_in_folder(session.index_path):
+        # The index is compared with the bytes that the pins were made for; an edit in between would be undone by the
+        # write.
         if read_bounded(session.index_path, MAX_INDEX_BYTES) != session.index_content:
             raise Refusal(f"`{session.index_path}` has changed meanwhile", "run the command again")
         return write_pins(
@@ -97,17 +107,21 @@ def _print_probed(
             if each.hint:
                 err(f"  hint: {safe(each.hint)}")
             continue
+        # Changed definitions may be an attack on the agent, so they are reported and never pinned without `--replace`.
         if each.changes and not options.replace:
             _err_changes(each)
         else:
             count = len(pinned.drafted[str(each.server)])
             drafted = f", scopes of {count} drafted" if count else ""
             out(f"✓ {safe(str(each.server))}: {counted(len(each.listing.definitions), 'tool')} pinned{drafted}")
+        # What is left out cannot be pinned: a name that is listed twice, a definition too large to review or with a
+        # secret in it.
         _err_left_out(each.listing.left_out)
     for path in written:
         out(f"✓ Wrote {safe(path)}")
     if options.dry_run:
         out("Nothing was written")
+    # Drafted scopes rest on hints that a server gives about itself, so a person has to confirm them.
     if any(pinned.drafted.values()):
         err(f"hint: look at the drafted scopes, and confirm each under `toolScopes` in {OVERLAY_NAME}")
 
@@ -134,6 +148,7 @@ def _err_left_out(left_out: dict[str, str]) -> None:
 def _document(
     probed: Sequence[Probed], pinned: Pinned, written: Sequence[str], options: argparse.Namespace
 ) -> dict[str, object]:
+    # The same function decides the exit code, so both always agree.
     is_settled = _is_settled(options)
     return {
         "success": all(map(is_settled, probed)),

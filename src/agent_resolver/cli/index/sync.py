@@ -53,11 +53,13 @@ def run(options: argparse.Namespace) -> int:
     if not options.timeout > 0:
         raise Usage("`--timeout` must be more than 0 seconds")
     with session_here(options) as session:
+        # The session says where the index is, and the sources are kept beside it.
         requests = _requests(session, options)
         if options.name is not None and len(requests) > 1:
             raise Usage("`--name` names one source, and there are several")
         folder = os.path.join(os.path.dirname(session.index_path), _sources_name())
         results = [_sync(request, folder, options) for request in requests]
+    # In text mode each source has printed its result already, as soon as it was there.
     if options.json:
         out_json({"success": all(result["error"] is None for result in results), "sources": results})
     return 0 if all(result["error"] is None for result in results) else 1
@@ -72,12 +74,15 @@ def _sources_name() -> str:
 def _requests(session: "Session", options: argparse.Namespace) -> "list[SyncRequest]":
     from agent_resolver.exchange.sync import SyncRequest
 
+    # A marker in the address keeps one list for both kinds, in the form that settings use too.
     named = [*options.urls, *(f"{_GIT}{repository}" for repository in options.git)]
     if not named:
         if session.is_set_by_file("index.sources"):
             # The author of the project chose what is called from this machine.
             session.require_trust("its settings name addresses to call")
         if options.allow_private:
+            # Settings come from the author of the project, who must not open private networks of the machine that runs
+            # this.
             raise Usage("`--allow-private` is for addresses on the command line, not for those in agent.toml")
         named = list(session.config.index.sources)
     if not named:
@@ -103,13 +108,16 @@ def _sync(request: "SyncRequest", folder: str, options: argparse.Namespace) -> d
     from agent_resolver.schema.errors import ResolverError
 
     name = options.name or source_name(request.url)
+    # The name becomes the name of a folder, so separators and dots alone must not get through.
     if not is_source_name(name):
         raise Usage("`--name` has letters, digits, dots and dashes")
     source = StoredSource(folder, name)
     progress_line(f"Fetching {safe(request.url)}…")
+    # A failure becomes a result, so that the sources after it are fetched all the same.
     try:
         synced = sync_source(request, source)
     except ResolverError as error:
+        # The progress line goes first: the error would otherwise be written into it.
         progress_line("")
         if not options.json:
             err(f"✗ {safe(str(error))}")
@@ -128,6 +136,7 @@ def _print_synced(synced: "Synced", folder: str) -> None:
     change = f"{counted(len(synced.changed), 'file')} written" if synced.changed else "unchanged"
     out(f"✓ {safe(synced.manifest.url)}: {count} fetched, {change}")
     if synced.left_out:
+        # Names of servers come from the network, so they are made safe for a terminal.
         named = ", ".join(map(safe, synced.left_out[:_FEW])) + (", …" if len(synced.left_out) > _FEW else "")
         err(f"warning: {counted(len(synced.left_out), 'server')} left out, too large or nested too deeply: {named}")
     out(f"  agent index import {safe(folder)}")
@@ -140,6 +149,7 @@ def _document(
         "url": request.url,
         "folder": folder,
         "kind": synced.manifest.kind if synced else None,
+        # A source that failed has the same keys, so that programs read all results alike.
         "fetched": synced.count if synced else 0,
         "files": synced.changed if synced else [],
         "leftOut": synced.left_out if synced else (),

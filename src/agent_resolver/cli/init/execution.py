@@ -21,17 +21,21 @@ from agent_resolver.storage.ownership import believed_users
 def run(options: argparse.Namespace) -> int:
     """Propose, ask, write and report."""
     found = _look_around(options)
+    # With both files there is nothing left to propose: neither is ever overwritten.
     if found.has_agent and found.index is not None:
         paths = " and ".join(f"`{shown(path)}`" for path in (found.agent_path, found.index_path))
         raise Refusal(f"{paths} are there already", "what is there is never overwritten; try `agent validate`")
     proposal = propose(found)
+    # A proposal may have lines without changes: then it says what keeps it from writing a file.
     if not proposal.changes and not proposal.lines:
         used = " and ".join(f"`{shown(path)}`" for path in proposal.used)
         raise Refusal(f"{used} is there already, and nothing else to go by", "see `agent index import --help`")
+    # In text mode the proposal is shown before the question, so that the operator agrees to what is on the screen.
     if not options.json:
         _print_lines(proposal)
     is_written = bool(proposal.changes) and not options.dry_run and _is_agreed(options, proposal)
     if is_written:
+        # Every file is written or none: an index without its agent file would be a project that does not resolve.
         write_changes(proposal.changes, os.getcwd(), believed_users(os.environ), is_named=True)
     if options.json:
         out_json(_proposal_document(options, proposal, is_written=is_written))
@@ -47,13 +51,16 @@ def _look_around(options: argparse.Namespace) -> Surroundings:
         client = client_at(path)
         if client is not None:
             configs.append(read_client_config(path, client, users))
+    # Agent files may also be in the folder of the catalog, which belongs to no client.
     folders = [*folders_of_clients(), *([CATALOG_FOLDER] if os.path.isdir(CATALOG_FOLDER) else [])]
     agents, _skipped = find_agents(folders)
     return Surroundings(
+        # The folder lends its name to the agent, in the alphabet of ids.
         agent_name=mapped_id(os.path.basename(os.getcwd())),
         agent_path=options.agents,
         index_path=INDEX,
         index=read_or_none(INDEX, MAX_INDEX_BYTES),
+        # A broken link counts as a file that is there: writing through it would make a file elsewhere.
         has_agent=os.path.lexists(options.agents),
         configs=tuple(configs),
         agents=tuple(agents),
@@ -62,18 +69,21 @@ def _look_around(options: argparse.Namespace) -> Surroundings:
 
 def _is_agreed(options: argparse.Namespace, proposal: Proposal) -> bool:
     """True unless an operator at a terminal says no to a proposal: a starter holds nothing to think about."""
+    # Without a person at a terminal there is no answer to wait for: the command itself is then the consent.
     is_watched = sys.stdin.isatty() and sys.stderr.isatty()
     if options.yes or options.json or proposal.is_starter or not is_watched:
         return True
     names = " and ".join(shown(change.path) for change in proposal.changes)
     sys.stderr.write(f"Write {names}? [y/N] ")
     sys.stderr.flush()
+    # The end of input counts as no, and so does everything but a plain yes.
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _print_lines(proposal: Proposal) -> None:
     widest = max((len(line.what) for line in proposal.lines), default=0)
     for line in proposal.lines:
+        # The column is bounded, so that one long path does not push the reasons off the screen.
         out(f"{line.certainty:<8}  {line.what:<{min(widest, 60)}}  {line.why}")
     for path in proposal.used:
         out(f"- {shown(path)} is there already, and used as it is")

@@ -26,6 +26,7 @@ class PlanOutcome(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def print_every_plan(runtime: AgentRuntime, *, is_json: bool) -> int:
     """Print what comes of every agent, and return 1 if one has no plan."""
+    # All outcomes are gathered first: the counts of the JSON document come before its list.
     found = list(_outcomes(runtime))
     refused = sum(not outcome.success for outcome in found)
     planned = len(found) - refused
@@ -42,6 +43,7 @@ def print_every_plan(runtime: AgentRuntime, *, is_json: bool) -> int:
 def _outcomes(runtime: AgentRuntime) -> Iterator[PlanOutcome]:
     for agent_id in runtime.snapshot.agents.ids():
         try:
+            # A dry run checks everything and builds no backend of a remote agent, since none of them is going to run.
             yield _outcome_of(agent_id, runtime.resolve(agent_id, is_dry_run=True))
         except ResolverError as error:
             # Of many faults in one file the first says enough on one line.
@@ -52,6 +54,7 @@ def _outcomes(runtime: AgentRuntime) -> Iterator[PlanOutcome]:
 def _outcome_of(agent_id: str, plan: ResolvedRunPlan) -> PlanOutcome:
     found = plan.execution
     warnings = len(found.warnings)
+    # A remote agent has a model and tools of its own, which are not known here.
     if isinstance(found, ResolvedBackendAgent):
         return PlanOutcome(agent=agent_id, success=True, warnings=warnings)
     return PlanOutcome(agent=agent_id, success=True, model=found.model.id, tools=len(found.tools), warnings=warnings)

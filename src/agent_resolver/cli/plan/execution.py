@@ -47,16 +47,20 @@ HINTS: Final[dict[type[ResolveError], str]] = {
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan of an agent, or why it has none; or one line for every agent."""
+    # Exactly one of the two must be given: both or neither is a mistake in the command line.
     if bool(options.agent) is options.all:
         raise Usage("Name one agent, or give `--all`", "`agent catalog list` lists them")
+    # The plan belongs to the project of this folder: an agent is named by its argument, and there is no `--agents`.
     options.agents = AGENT_FILE
     with session_of(options) as session:
         runtime = runtime_of(session, open_catalog_of(session, options))
         if options.all:
             return print_every_plan(runtime, is_json=options.json)
         try:
+            # A dry run builds no backend of a remote agent, since nothing is going to run.
             plan = runtime.resolve(options.agent, is_dry_run=True)
         except ResolveError as error:
+            # A hint of the error itself knows more than the general one for its type.
             error.hint = error.hint or HINTS.get(type(error), "")
             raise
         delegates = _plans_of_delegates(plan)
@@ -70,12 +74,15 @@ def run(options: argparse.Namespace) -> int:
 def _plans_of_delegates(plan: ResolvedRunPlan) -> Delegates:
     """The plan of each agent that this one delegates to, under its limits; or why there is none."""
     found: Delegates = {}
+    # A remote agent delegates on its own side, so only a local one has delegates here.
     tools = plan.execution.tools.values() if isinstance(plan.execution, ResolvedAgent) else ()
     for tool in tools:
         if tool.source == "delegate":
             try:
                 found[tool.origin] = resolve_delegate(plan, tool.origin, is_dry_run=True)
             except ResolverError as error:
+                # The plan itself is good without the delegate, so the error is shown with it instead of ending the
+                # command.
                 found[tool.origin] = error
     return found
 
@@ -91,6 +98,7 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
     return {
         **head,
         "kind": "local",
+        # The digest is the one that a run records, so that a run can be compared with a plan.
         "digest": plan_digest(found),
         "model": _model_document(found.model),
         "pool": [seat.model.id for seat in found.seats] if found.pool else None,
@@ -160,6 +168,7 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
     if isinstance(found, ResolvedBackendAgent):
         out(f"  Runs at {found.endpoint.base_url} over {found.endpoint.backend}")
         return
+    # A pool has several models, which are tried in this order; its name alone would not say which comes first.
     if found.pool:
         out(f"  Pool: {found.pool.id}, in this order:")
         for seat in found.seats:
@@ -192,6 +201,8 @@ def _print_delegate(agent_id: str, delegate: ResolvedRunPlan | ResolverError) ->
         return
     out(f"    {agent_id} with {counted(len(found.tools), 'tool')}")
     for absent in found.absent:
+        # Only forbidden tools are named, as the limits of this agent may be why; the rest shows in a plan of the
+        # delegate.
         if absent.code == AdmissionCode.FORBIDDEN_ACTION:
             out(f"      not {absent.id}: {absent.reason}")
 
@@ -205,6 +216,7 @@ def _print_tools(found: ResolvedAgent) -> None:
     for tool in found.tools.values():
         hidden = ", hidden: its permission rules deny every call" if tool.id in found.hidden else ""
         out(f"    {tool.id} ({tool.source}{f' {tool.origin}' if tool.origin else ''}){hidden}")
+    # The tools of a locked server are listed by the server, and planning starts none.
     for server in found.unconnected:
         out(f"    {server}: its tools are known once it is connected")
     if found.absent:

@@ -66,7 +66,9 @@ def page(subject: Subject) -> str:
 def _load_templates() -> Environment:
     environment = Environment(
         loader=_TEMPLATES,
+        # Escaping is on for every template: names and messages come from files that are not trusted.
         autoescape=True,
+        # A misspelled name in a template fails instead of leaving a hole in the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -79,6 +81,7 @@ def _load_templates() -> Environment:
 def _read_style(environment: Environment) -> str:
     """The style of the page, as it stands in its element."""
     content, _, _ = _TEMPLATES.get_source(environment, "style.css")
+    # The line break is part of the style: the digest in the policy covers the whole text of the element.
     return f"\n{content}"
 
 
@@ -96,12 +99,14 @@ def _describe_suggestions(resolution: Resolution) -> tuple[str, ...]:
 def _commands_to_reproduce(subject: Subject) -> Iterator[str]:
     """The command lines that give the same results again."""
     options = ""
+    # The commands are to be run in the folder of the agent file; options at their default are left out.
     if subject.agent_path != "agents.md":
         options += f" --agents {shlex.quote(subject.agent_path)}"
     if subject.index_path != "mcp.index.json":
         options += f" --index {shlex.quote(subject.index_path)}"
     output = lock = ""
     if subject.lock_path != lock_path_of(subject.agent_path):
+        # The lock is an output of one command and an input of another, so the same path needs two options.
         output, lock = (f" {option} {shlex.quote(subject.lock_path)}" for option in ("--output", "--lock"))
     yield f"agent validate --strict{options}"
     yield f"agent resolve --check{options}{output}"

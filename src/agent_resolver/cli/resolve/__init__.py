@@ -79,19 +79,24 @@ def run(options: argparse.Namespace) -> int:
         from agent_resolver.cli.resolve.workspace import run_workspace
 
         return run_workspace(options)
+    # The time is read first: a faulty SOURCE_DATE_EPOCH is reported before any file is opened.
     instant = resolved_at(options.resolved_at)
     inputs = load(options.agents, options.index or INDEX)
     resolution = resolve(inputs.agent, inputs.servers, resolved_at=instant)
+    # Warnings about servers concern only those that are chosen: an index may have thousands with one.
     chosen = chosen_issues(inputs.index, [resolution])
     if options.strict:
         _refuse_warnings(options.agents, inputs, chosen)
+    # In JSON the warnings are part of the document; on a terminal they come before the result, as they may explain it.
     if not options.json:
         err_warnings(options.agents, inputs.warnings, shows_all=options.all)
         for found in chosen:
             err_warnings(found.path, found.issues, shows_all=options.all)
         print_header(resolution)
+    # The files of a batch appear together, and only if it ends without an error.
     with Batch() as batch:
         settled = settle(resolution, options.agents, options, batch)
+    # A compiled index that is older than its sources cannot vouch for a lock, so a check in CI must fail.
     is_old = bool(inputs.index.issues) and (options.check or options.locked)
     success = resolution.success and not is_old and not any(file.status.is_refusal for file in settled)
     if options.json:
@@ -108,6 +113,7 @@ def _refuse_warnings(agent_path: str, inputs: Inputs, chosen: Sequence[SourceIss
     Raises:
         InvalidFiles: With every warning as an error.
     """
+    # The index counts as well: a compiled one may be older than its sources.
     found = [(AGENT_FILE_LABEL, agent_path, inputs.warnings), (INDEX_LABEL, inputs.index.path, inputs.index.issues)]
     found += [(INDEX_LABEL, each.path, each.issues) for each in chosen]
     files = [InvalidFile(label, path, only_warnings(issues)) for label, path, issues in found]
@@ -122,9 +128,12 @@ def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace,
         Refusal: A file is there that is not ours.
     """
     lockfile = resolution.lockfile
+    # Without a lockfile, which is what a failed resolution gives, the explanation alone is written.
     artifacts = _artifacts_of(resolution, lockfile, agent_path, options)
     writes = not (options.locked or options.check or options.dry_run)
+    # Every file is judged before the first one is written, so that a refusal leaves all of them as they were.
     conflicts = [artifact.refuse_foreign(allows_conflict=writes) for artifact in artifacts]
+    # `--locked` compares what the lock pins, not its bytes, so the time of the resolution does not count.
     if options.locked:
         return [Settled(artifacts[0], lock_status(artifacts[0].path, lockfile))] if lockfile else []
     if not writes:
@@ -133,6 +142,7 @@ def settle(resolution: Resolution, agent_path: str, options: argparse.Namespace,
         return [Settled(file, Status.CURRENT if file.is_current() else otherwise) for file in compared]
     # The lock is written last: it changes only when the explanation of it is safe on the disk.
     written = zip(reversed(artifacts), reversed(conflicts), strict=True)
+    # The result is turned round once more: callers expect the lock first.
     return [Settled(artifact, artifact.write(batch, conflict)) for artifact, conflict in written][::-1]
 
 
@@ -143,11 +153,14 @@ def _artifacts_of(
     artifacts = []
     if lockfile is not None:
         artifacts.append(
+            # The content is a function, because most modes compare it lazily or not at all.
             Artifact(options.output or lock_path_of(agent_path), lambda: [to_json(lockfile)], is_lock=True)
         )
     if options.explain or options.explain_output:
         path = options.explain_output or explanation_path_of(agent_path)
+        # An explanation may be large, so it is made piece by piece.
         artifacts.append(Artifact(path, lambda: explanation_json(resolution)))
+    # Real paths are compared, since a link or `./` may make one file of two paths.
     if len(artifacts) > 1 and os.path.realpath(artifacts[0].path) == os.path.realpath(artifacts[1].path):
         raise Usage("The lock and the explanation cannot be one file", "give each its own path")
     return artifacts

@@ -107,6 +107,7 @@ def print_status(file: Settled) -> None:
         case Status.UNCHANGED:
             out(f"✓ Wrote {file.path} (unchanged)")
         case Status.SETTLED:
+            # The operator must learn that the conflict was not merged: the file was made again.
             out(f"✓ Wrote {file.path}, which had merge conflicts, again from the agent file and the index")
         case Status.CURRENT:
             out(f"✓ {file.path} is up to date")
@@ -121,6 +122,7 @@ def print_status(file: Settled) -> None:
 def notes_on(resolution: Resolution) -> list[str]:
     """What is as asked for and yet worth a word."""
     asked = resolution.limits.residency
+    # The server passes because `any` accepts every region. An operator who reads the lock should know that.
     return [
         f"`{choice.requirement.category}` asks for `{asked}`, and `{choice.server}` says `any`: "
         "it is accepted, and promises no region"
@@ -148,6 +150,7 @@ def _print_summary(servers: Sequence[LockedServer]) -> None:
 
 def lock_diff(settled: Sequence[Settled]) -> str:
     """How the lock would change; an explanation may be too long to compare line by line."""
+    # Only the lock is compared by lines, and it comes first.
     return settled[0].artifact.diff() if settled and settled[0].status is Status.CHANGED else ""
 
 
@@ -157,7 +160,10 @@ def unresolved(resolution: Resolution, *, is_whole: bool = True) -> Iterator[Unr
     The rejected servers of one that is not whole are left out.
     """
     choices = _failed_choices(resolution)
+    # Hints are looked up in bulk, for the first requirements alone: each means a search through the scopes of a
+    # category.
     hints = unknown_scopes(resolution.failed[:_MOST_REQUIREMENTS_SHOWN], resolution.pool)
+    # Requirements beyond those with hints get an empty tuple, so that the zip below runs on.
     none: tuple[UnknownScope, ...] = ()
     for choice, failure, unknown in zip(choices, resolution.failures, chain(hints, repeat(none)), strict=False):
         offering = resolution.pool.offering(failure.category)
@@ -178,7 +184,9 @@ def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows
     categories = list(dict.fromkeys(requirement.category for requirement in failed))
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
     most = None if shows_all else _MOST_REQUIREMENTS_SHOWN
+    # Equal requirements have a position each, so that a suggestion points at the right line of the file.
     positions = positions_of(failed, resolution.agent)
+    # The generator is cut by `islice`, so requirements beyond the limit are never worked out.
     failures = unresolved(resolution, is_whole=shows_all)
     shown_ones = zip(_failed_choices(resolution), islice(failures, most), positions, strict=False)
     for choice, requirement, position in shown_ones:
@@ -190,6 +198,7 @@ def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows
             rejected = len(requirement.rejected)
         else:
             rejected = _err_rejected(choice, resolution)
+        # The count includes servers that are not listed: an empty list must not look like an empty category.
         if not rejected:
             err(f"  none: no server of the index offers `{requirement.category}`")
         _err_nearest(requirement, rejected)
@@ -214,6 +223,7 @@ def _err_rejected(choice: Choice, resolution: Resolution) -> int:
     offering = resolution.pool.offering(choice.requirement.category)
     groups = offering.rejected(choice.requirement, resolution.limits, MANY)
     few = [server for each in groups for server in each.first[: FEW if each.total > MANY else None]]
+    # Groups come by reason; the list is in the order of servers again, as in every other report.
     for found in rejections(choice, resolution.limits, in_order(few)):
         err(f"  {found.server_id}@{found.version}: {found.reason.message}")
     for each in groups:
@@ -226,6 +236,7 @@ def _err_advice(resolution: Resolution) -> None:
     offers = set(resolution.pool.categories)
     categories = list(dict.fromkeys(need.category for need in resolution.failed if need.category in offers))
     err()
+    # Each suggestion was tried without the others, so their effect together is not known.
     if len(resolution.failed) > 1 and any(failure.suggestions for failure in resolution.failures):
         err("hint: Follow one suggestion at a time: each was tried alone")
     named, left_out = condense(categories, lambda _category: None)
@@ -236,6 +247,7 @@ def _err_advice(resolution: Resolution) -> None:
 
 def _err_nearest(requirement: Unresolved, rejected: int) -> None:
     """The servers that come closest, where the rejections alone do not show it."""
+    # A single rejection that broke one rule has said everything already.
     if rejected < 2 and all(len(miss.reasons) < 2 for miss in requirement.nearest):  # noqa: PLR2004
         return
     err("Nearest misses:")
@@ -253,8 +265,10 @@ def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agen
         server = f"{suggestion.server_id}@{suggestion.version}"
         yield f"  {number}. For {server}{', but this loosens a constraint' if suggestion.loosens else ''}:"
         for edit in suggestion.edits:
+            # The edit names the list, and the position says which of its items is meant.
             path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(".")
             at = find_in_agent_file(tree, [int(step) if step.isdigit() else step for step in path])
+            # Two spellings may look the same on the screen, so the difference is put into words.
             twins = ", the same letters in another Unicode form" if are_twins(edit.before, edit.after or "") else ""
             yield f"     {edit}{twins} ({shown(agent_path)}:{at.line}:{at.column})"
 
@@ -262,6 +276,7 @@ def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agen
 def _render_unknown(requirement: Unresolved) -> Iterator[str]:
     """What is known of scopes that no server of the category offers, unless a suggestion says what to write."""
     edits = [edit for suggestion in requirement.suggestions for edit in suggestion.edits]
+    # Where the category itself is a slip, hints about scopes of that category would mislead.
     if any(edit.kind is EditKind.FIX_CATEGORY for edit in edits):
         return
     fixed = {edit.before for edit in edits if edit.kind is EditKind.FIX_SCOPE}

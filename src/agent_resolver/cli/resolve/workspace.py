@@ -53,6 +53,7 @@ class Outcome(Struct, frozen=True):
             return "refused"
         if not self.resolution.success:
             return "failed"
+        # The lock comes first among the files; a refusal of any of them counts before its status.
         return next((file.status for file in self.settled if file.status.is_refusal), self.settled[0].status)
 
     @property
@@ -69,13 +70,16 @@ class Outcome(Struct, frozen=True):
 def run_workspace(options: argparse.Namespace) -> int:
     """Resolve every agent file and report all of them, whatever became of each."""
     folder, index = workspace_of(options, "output", "explain_output")
+    # The index is read once for all members, which is what makes a workspace fast.
     opened = load_index(index)
     resolve = resolver(opened.servers, resolved_at=resolved_at(options.resolved_at))
     if not options.json:
         out(f"Resolving the agent files below `{folder}`...")
         out()
+    # All outcomes are kept until the end: a file that cannot be resolved must not stop the others.
     outcomes = list(shown_progress(_resolve_members(folder, options, resolve), "Resolving agent files:"))
     chosen = chosen_issues(opened, [outcome.resolution for outcome in outcomes if outcome.resolution])
+    # As for a single agent file, an index older than its sources cannot vouch for a lock.
     is_old = bool(opened.issues) and (options.check or options.locked)
     success = all(outcome.success for outcome in outcomes) and not is_old
     if options.json:
@@ -93,6 +97,7 @@ def _resolve_members(
     folder: str, options: argparse.Namespace, resolve: Callable[[AgentFile], Resolution]
 ) -> Iterator[Outcome]:
     """What becomes of each agent file; all that is written is flushed to the disk together."""
+    # One batch for all: hundreds of locks are flushed to the disk side by side instead of one after the other.
     with Batch() as batch:
         for member in members(folder):
             resolution = resolve(member.reading.agent) if member.reading.agent else None
@@ -102,17 +107,20 @@ def _resolve_members(
 def _settle_member(member: Member, resolution: Resolution | None, options: argparse.Namespace, batch: Batch) -> Outcome:
     if resolution is None:
         return Outcome(member)
+    # `--strict` refuses each member on its own, so one with a warning does not keep the others from their lock.
     if options.strict and (warnings := _warnings_about(member, resolution)):
         return Outcome(member, resolution, problem=f"{member.path}: `--strict` refuses {warnings}")
     try:
         return Outcome(member, resolution, settle(resolution, member.path, options, batch))
     except (Refusal, FileError) as error:
+        # A file that cannot be written is the problem of one member, and reported with it.
         advice = "; move the file away" if isinstance(error, Refusal) else ""
         return Outcome(member, resolution, problem=f"{error}{advice}")
 
 
 def _warnings_about(member: Member, resolution: Resolution) -> str:
     """How many warnings there are about an agent file and the servers chosen for it; empty if there are none."""
+    # Only the servers chosen for this file count: an index may have thousands of others with a warning.
     chosen = (choice.server for choice in resolution.choices if choice.server)
     of_servers = only_warnings(chosen_notices(resolution.pool, chosen))
     count = len(of_servers) + len(warnings_of(member.reading))
@@ -132,6 +140,7 @@ def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
             if outcome.resolution:
                 err_notes(outcome.resolution)
             continue
+        # The order goes from what keeps a file from being read to what keeps it from being resolved.
         if member.problem:
             err(f"✗ {safe(str(member.problem))}")
         elif outcome.resolution is None:

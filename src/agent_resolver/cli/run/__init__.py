@@ -115,6 +115,7 @@ def _thread(text: str) -> str:
 
 def count_argument(text: str) -> int:
     """A whole number above 0, as an option takes it."""
+    # `isdigit` alone accepts digits of other scripts and superscripts, and `int` refuses some of them.
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
@@ -125,6 +126,7 @@ def _positive(text: str) -> float:
         number = float(text)
     except ValueError:
         number = 0.0
+    # Neither NaN nor infinity is a limit, and `float` accepts the words for both.
     if not (number > 0 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number above 0")
     return number
@@ -134,9 +136,11 @@ def _import_and_run(options: argparse.Namespace) -> int:
     if options.workflow is not None:
         return _import_and_run_workflow(options)
     if options.check:
+        # These mistakes are found before the runtime is imported, which takes long.
         raise Usage("`--check` is for a workflow", "name it with `--workflow FILE`; `agent plan` checks one agent")
     if options.prompt is None and options.agent is None:
         raise Usage("Say what the agent shall do", 'such as `agent run reviewer "Review the last change"`')
+    # An error must then be one line of JSON as well, like the events that came before it.
     options.json_lines = options.json
     code: int = import_module("agent_resolver.cli.run.execution").run(options)
     return code
@@ -149,6 +153,7 @@ def _import_and_run_workflow(options: argparse.Namespace) -> int:
         raise Usage("A workflow is not a conversation", "leave out `--thread`")
     if options.check and options.agent is not None:
         raise Usage("`--check` runs nothing, and takes no prompt", "leave it out")
+    # `--check` prints one document instead of events, so its errors are documents too.
     options.json_lines = options.json and not options.check
     code: int = import_module("agent_resolver.cli.run.workflow").run(options)
     return code

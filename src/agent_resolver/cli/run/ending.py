@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def exit_code_of(termination: Termination) -> int:
     """0 for an agent that came to its end, 1 for every other end."""
+    # A planned end is that of the agent, or of a plugin that ended it on purpose; a limit, a rule or a wait is not
+    # planned.
     return 0 if termination.is_planned else 1
 
 
@@ -44,6 +46,7 @@ def describe_use(rounds: int, usage: TokenUsage, cost: float | None, uncertain: 
 def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
     """Say why something did not come to its end, what it used, and what it waits for."""
     err(f"✗ {what}: {termination.description}")
+    # What was used is shown also for a run that failed, as it was paid for.
     err(f"  {used}")
     if pending is not None:
         until = f", until {pending.expires_at}" if pending.expires_at else ""
@@ -55,6 +58,7 @@ def cost_text(cost: float | None, uncertain: int) -> str:
     known = "cost unknown" if cost is None else f"${cost:.4f}"
     if not uncertain:
         return known
+    # A question whose answer was lost may have been paid, so the sum is a lower bound.
     sign = "" if cost is None else "~"
     return f"{sign}{known} ({uncertain_text(uncertain)})"
 
@@ -85,6 +89,7 @@ def go_on_command(run: str, options: argparse.Namespace, *more: str) -> str:
     for setting in options.settings:
         words += ["--config", setting]
     words += more
+    # Names and settings may hold spaces or quotes: the line must be safe to paste into a shell.
     return f"`{shlex.join(words)}`"
 
 
@@ -93,6 +98,7 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
     if not result.is_resumable:
         return ""
     go_on = go_on_command(result.run, options)
+    # An expired token needs a new one: no answer in the inbox would help.
     if result.termination.code == TOKEN_EXPIRED:
         return f"{go_on} with a new token"
     if result.pending is None:
@@ -103,6 +109,7 @@ def _hint_at_going_on(result: RunResult, options: argparse.Namespace) -> str:
 
 def hint_at_larger_budget(run: str, code: str, options: argparse.Namespace) -> str:
     """The command that goes on with a run under a larger budget: under the same one it would stop at once."""
+    # The code of such an end names the budget, and the option for it has the same name.
     kind = code.removeprefix("budget_")
     # A limit that no option gave comes from the agent file, and a changed file takes `--with-changes`.
     if getattr(options, f"max_{kind}", None) is None:

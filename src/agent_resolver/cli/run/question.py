@@ -26,6 +26,7 @@ async def ask_person(inbox: Inbox, action_id: str, context: CallContext) -> bool
     Whoever answers does so as the caller of the command, by the rules of `agent inbox`. A question that is left open
     stays in the inbox.
     """
+    # The state may change while the question is on the screen, and the inbox refuses an answer that comes too late.
     try:
         action = await inbox.show(action_id, context)
         if not action.is_open:  # Another person answered it meanwhile, or the secret is there.
@@ -39,6 +40,7 @@ async def ask_person(inbox: Inbox, action_id: str, context: CallContext) -> bool
             case _:
                 return await _wait_until_ready(inbox, action, context)
     except AnswerRefused as refused:
+        # A refusal does not end the run: the question stays open for a person who may answer it.
         err(f"✗ {refused.refusal.code}: {refused.refusal.message}")
         err(f"  hint: {refused.refusal.remedy}")
         return False
@@ -48,6 +50,7 @@ def _show_action(action: PendingAction, inbox: Inbox, context: CallContext) -> N
     err(f"? {action.message}")
     if arguments := inbox.arguments_of(action, context.caller):
         err(f"  Arguments: {arguments}")
+    # The effects say what an approval lets happen, so they are shown before the question.
     if action.effects:
         err(f"  Effects: {action.effects}")
 
@@ -57,6 +60,7 @@ async def _decide(inbox: Inbox, action: PendingAction, context: CallContext) -> 
     words = await _read_line("Let this call happen, once? [y/N] ")
     if words is None:
         return False
+    # The default is no: an empty line or any other word must never let a call happen.
     verdict: Verdict = "approved" if words.lower() in {"y", "yes"} else "rejected"
     await inbox.decide(action.id, verdict, context)
     return True
@@ -81,6 +85,7 @@ async def _answer(inbox: Inbox, action: PendingAction, context: CallContext) -> 
 
 async def _wait_until_ready(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
     """Wait for what is answered by being there, such as a secret, which is never typed in here."""
+    # A secret is set elsewhere, so Enter only asks the inbox to look again.
     while await _read_line("Press Enter once it is there, Ctrl-D to leave it: ") is not None:
         if not (await inbox.show(action.id, context)).is_open:
             return True
@@ -97,6 +102,7 @@ async def _read_line(question: str) -> str | None:
     sys.stderr.flush()
     is_typed = asyncio.Event()
     loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
+    # The terminal is watched by the loop, because a blocking read in a thread could not be cancelled.
     loop.add_reader(terminal, is_typed.set)
     try:
         await is_typed.wait()
@@ -104,6 +110,7 @@ async def _read_line(question: str) -> str | None:
         loop.remove_reader(terminal)
     # A terminal hands over one line at a time.
     line = os.read(terminal, MAX_WORDS)
+    # No bytes mean the end of the input, as after Ctrl-D.
     if not line:
         err()
         return None

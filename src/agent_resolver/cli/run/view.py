@@ -85,6 +85,7 @@ class TextView:
 
     def __init__(self) -> None:
         self.run = ""
+        # Without a terminal the text is needed only once, when it is known to be the last.
         self.streams = is_out_terminal()
         self._model = ""
         self._arguments: dict[str, str] = {}
@@ -113,6 +114,7 @@ class TextView:
                 self.run = event.run
                 self._model = event.model
             case RoundStarted():
+                # Every round may answer with text of its own, so what was shown of the last one does not count.
                 self._has_text = False
                 self._show_progress(f"Waiting for {self._model}…")
             case RoundRestarted():
@@ -128,6 +130,7 @@ class TextView:
                 self._show_text("" if self._has_text else event.text)
                 self._end_line()
             case ToolStarted():
+                # The end of a call does not repeat its arguments, so they are kept until then.
                 self._arguments[event.call] = _short_json(event.arguments)
                 self._show_progress(f"Calling {event.tool} {self._arguments[event.call]}…")
             case ToolProgressed():
@@ -166,6 +169,7 @@ class TextView:
     def _show_text(self, text: str) -> None:
         if not (text and self.streams):
             return
+        # The progress line is in the way of the text, which continues where it stopped.
         self._wipe_progress()
         out_piece(text)
         self._has_text = True
@@ -180,6 +184,7 @@ class TextView:
 
     def _show_progress(self, line: str) -> None:
         """Say what goes on, in a line that is wiped before anything else is written."""
+        # A progress line inside of a line of text would wipe the text with it.
         self._end_line()
         progress_line(line)
         self._has_progress = True
@@ -199,6 +204,7 @@ class TextView:
 
     def _end_run(self, event: RunEnded) -> None:
         self._end_line()
+        # An interrupted run may say more when it goes on, so its last text is not the result yet.
         is_over = event.status == "done" and event.termination.code != INTERRUPTED
         if is_over and self._is_last_step and event.text and not self.streams:
             out_piece(event.text if event.text.endswith("\n") else f"{event.text}\n")

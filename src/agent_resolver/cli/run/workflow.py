@@ -72,6 +72,7 @@ class StepRuns:
         while True:
             with self._view.starting():
                 ran = await self._runs.take_step(request, self._view.show)
+            # The same request goes on with the step: its id is known to the journal after the first time.
             if ran.pending is None or not await self._answers(ran.pending.id):
                 return ran
 
@@ -83,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
     with session_of(options) as session:
         catalog = open_catalog_of(session, options)
         try:
+            # The workflow is checked before a server is started or a model is asked.
             workflow = _read_workflow(session, catalog, options)
         except InvalidWorkflow as error:
             raise InvalidFiles([InvalidFile("workflow", options.workflow, error.issues)]) from None
@@ -98,7 +100,9 @@ def _read_workflow(session: "Session", catalog: "Catalog", options: argparse.Nam
     workflow = parse_workflow(content)
     return WorkflowSteps(
         title=workflow.title,
+        # The path is absolute, since the run may go on in another folder.
         file=str(Path(options.workflow).absolute()),
+        # The digest lets a later command see that the file is not the one that the run began with.
         digest=content_digest(content),
         steps=steps_of(workflow, agents_of(session, catalog)),
     )
@@ -108,6 +112,7 @@ def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
     given: str | None = options.agent
     if given is None:
         return ""
+    # With a workflow the first word is the prompt; the name of an agent there is likely a habit of `agent run`.
     if given in {agent.name for agent in catalog.search(Query(), None)}:
         raise Usage(f"A workflow names its agents itself, and `{given}` is one", "leave it out, or give a prompt")
     return read_prompt(given)
@@ -127,6 +132,7 @@ async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so 
     async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
         with _hints(session, request.run_id, options):
             if options.check:
+                # Planning asks no model and starts no server, and finds agents that are missing or have no plan.
                 plan_steps(runs.runtime, workflow.steps)
                 _print_steps(workflow, options)
                 return 0
@@ -154,6 +160,7 @@ async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
     options: argparse.Namespace,
 ) -> Termination:
     """Go on with a workflow to its end, or until it waits again, and say how it ended."""
+    # The steps come from the state and not from the file, which may have changed since.
     workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, request.run, session.seal))
     if has_changed(workflow, session.users) and not options.json:
         err(f"{workflow.file} is not as it was; this run goes on by the steps that it began with")
@@ -177,6 +184,7 @@ def _hints(session: "Session", run: str, options: argparse.Namespace) -> Iterato
         if isinstance(refused.reason, ResolveError):
             refused.hint = refused.hint or HINTS.get(type(refused.reason), "")
         row = None
+        # Looking for the row must not make a state where none is.
         if session.has_state:
             row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run))
         # A workflow that was refused before its first step is not kept, and cannot go on.
@@ -212,11 +220,13 @@ def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argpar
     count = len(workflow.steps)
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
+            # The words go to stderr, as stdout holds the result of the last step.
             err(f"warning: {termination.message}")
         err(f"✓ {_title_of(workflow)}: {counted(count, 'step')}, {used}")
         return
     step = result.step
     report_stop(f"Step {step.number} of {count}, {step.heading} ({step.agent})", termination, used, result.pending)
+    # A cancelled workflow is over, so there is nothing to go on with.
     if termination.reason != "cancelled":
         err(f"hint: {_hint_at_going_on(result, options)}")
 

@@ -156,6 +156,7 @@ def run_id_argument(argument: str) -> str:
 
 def run_limit_argument(argument: str) -> int:
     """The number of runs that are listed, as an option takes it."""
+    # The length is bounded first, so that `int` never has to read a very long text.
     if not (argument.isascii() and argument.isdigit() and len(argument) <= _MAX_DIGITS and int(argument)):
         raise argparse.ArgumentTypeError(f"expected a number of runs above 0, found {argument!r}")
     return int(argument)
@@ -165,8 +166,10 @@ def _import_and_resume(options: argparse.Namespace) -> int:
     is_for_all = options.ready or options.watch
     if is_for_all == (options.chosen is not None):
         raise Usage("Say which run: its id, or `--ready`, or `--watch`", "`agent runs list` lists them")
+    # One model for all runs would change agents that the operator did not think of.
     if is_for_all and options.model:
         raise Usage("`--model` is for one run: each of several has its own", "name the run")
+    # Events are lines of JSON here, so an error has to be one too.
     options.json_lines = options.json
     options.runs_command = "resume"
     return _import_and_run(options)

@@ -25,6 +25,7 @@ def find_run(snapshot: Snapshot, given: str, may_use: MayUse | None = None) -> s
         Refusal: No run has such an id, several have, or it is the run of a blueprint or a task.
     """
     row = _find(snapshot, given, "`agent runs list` shows those there are", may_use)
+    # Runs of all kinds share one table, and each kind has commands of its own that know how it ends and goes on.
     if row.kind == "blueprint":
         message = f"Run {row.id} is a run of the blueprint {row.agent}"
         raise Refusal(message, f"`agent blueprint status {shlex.quote(row.id)}` shows it", "RUN_OF_A_BLUEPRINT")
@@ -52,11 +53,13 @@ def find_blueprint_run(snapshot: Snapshot, given: str, may_use: MayUse | None = 
 
 
 def _find(snapshot: Snapshot, given: str, hint: str, may_use: MayUse | None) -> Run:
+    # The whole id is tried first: it may also be the beginning of another.
     exact = snapshot.get(RUNS, given)
     if exact is not None and (may_use is None or may_use(exact)):
         return exact
     # Runs of others are not there, so that no message names one of theirs.
     known = {row.id: row for row in snapshot.find(RUNS) if may_use is None or may_use(row)}
+    # Ids are sorted, so that the message names the same ones each time.
     found = sorted(each for each in known if each.startswith(given))
     if not found:
         raise Refusal(f"There is no run {given}", suggestion(given, list(known)) or hint, "UNKNOWN_RUN")

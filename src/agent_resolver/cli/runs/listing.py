@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the runs, newest first."""
     chosen = RunFilter(status=options.status, agent=options.agent)
     with session_of(options) as session:
+        # One run more than is printed tells whether there are others, without counting them all.
         found = find_runs(session, chosen, options.limit + 1, readable_runs(session, options))
     more = "`--limit` lists them, `--status` and `--agent` choose"
     return print_runs(found, options.limit, more, is_json=options.json)
@@ -49,6 +50,7 @@ def print_runs(found: list[ListedRun], limit: int | None, more: str, *, is_json:
     if is_json:
         out_json([run_document(each) for each in listed])
         return 0
+    # One moment for all lines: two runs that wait for the same action must not differ in its state.
     now = SystemClock().now()
     for each in listed:
         out(safe(run_line(each, now)))
@@ -61,6 +63,7 @@ def print_runs(found: list[ListedRun], limit: int | None, more: str, *, is_json:
 
 def run_document(listed: ListedRun) -> dict[str, Any]:
     """A run for programs: its row but for what only matters inside, with keys as in every other JSON."""
+    # All fields are shown but those of the lease and the journal, so that a field added later is not forgotten.
     row = msgspec.to_builtins(listed.row)
     shown = {_camel_case(name): value for name, value in row.items() if name not in _INNER}
     return {**shown, "status": listed.status, "waitsFor": waiting_document(listed)}
@@ -96,11 +99,13 @@ def run_line(listed: ListedRun, now: str) -> str:
 def waiting_text(listed: ListedRun, now: str) -> str:
     """The action that a run waits for, in words."""
     action = listed.action
+    # Without an action the run waits for something that is no question to a person.
     if action is None and listed.row.waits_for is None:
         code = listed.row.code
         # Any other code says why the run was set aside.
         return f"waits for {_AWAITED[code]}" if code in _AWAITED else f"is set aside, {code}"
     if action is None:
+        # The action may have been removed from the state; its id is then all that is known.
         return f"waits for {listed.row.waits_for}"
     state = action.state(now)
     answered = "" if state == "open" else f" ({state})"

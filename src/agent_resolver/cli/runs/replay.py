@@ -23,6 +23,7 @@ from agent_resolver.runtime.journal.replay import Replay
 
 def run(options: argparse.Namespace) -> int:
     """Replay a run, and print the first difference."""
+    # The catalog is that of this folder: a replay compares the run with the agents that are here now.
     options.agents = AGENT_FILE
     with session_of(options) as session:
         store, may_read = existing_store(session), readable_runs(session, options)
@@ -38,10 +39,12 @@ def run(options: argparse.Namespace) -> int:
         out_json(document)
     else:
         _print_replay(replay)
+    # A difference is an answer of no, so that CI can guard recorded runs.
     return 0 if replay.difference is None else 1
 
 
 def _print_replay(replay: Replay) -> None:
+    # A replay without a difference still says how far it came: a run that waits was not replayed to its end.
     if replay.difference is None:
         out(safe(f"{_replayed_part(replay)}, no difference"))
     else:

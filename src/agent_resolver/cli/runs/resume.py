@@ -80,16 +80,20 @@ def run(options: argparse.Namespace) -> int:
 def _resume_one(session: "Session", chosen: str, catalog: "Catalog", view: View, options: argparse.Namespace) -> int:
     row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, chosen))
     agent = "" if row is None else row.agent
+    # The prompt is read before the run is taken up, since stdin may be slow or empty.
     prompt = "" if options.prompt is None else read_prompt(options.prompt)
 
     async def work(resuming: Resuming) -> int:
+        # The run is looked at once more inside of the loop: its state may have changed while servers were connected.
         listed = await look_at_run(session.store, resuming.journal.seconds(), chosen)
         if listed is None:
             raise Refusal(f"Run {chosen} was removed a moment ago", "`agent runs list`")
         require_ready(listed, prompt, resuming)
         return exit_code_of(await resume_run(listed, prompt, resuming))
 
+    # The model stands in for that of this agent alone.
     models = {agent: options.model} if options.model else {}
+    # In a workflow the agents are those of its steps, and the run itself has none.
     if models and row is not None and row.kind == "workflow":
         workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, chosen, session.seal))
         models = models_of(workflow, options.model)
@@ -109,6 +113,7 @@ async def _opened(  # noqa: PLR0913, PLR0917 - what a command has opened so far
     work: Callable[[Resuming], Awaitable[int]],
 ) -> int:
     end_on_sigterm()
+    # Without a token the project's worker may act; it never gets more rights than the starter of the run had.
     caller = await caller_or_worker(session, options.token_file, session.environment)
     async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
         return await work(
@@ -130,6 +135,7 @@ def require_ready(listed: ListedRun, prompt: str, resuming: Resuming) -> None:
         Refusal: It cannot go on like this.
     """
     row, action = listed.row, listed.action
+    # A part goes on only with its parent, which waits for its result.
     if row.parent:
         go_on = go_on_command(row.parent, resuming.options)
         raise Refusal(f"Run {row.id} is a part of run {row.parent}, and goes on with it", go_on)
@@ -153,6 +159,7 @@ async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> Term
     )
     answers = answers_of(resuming.runs, options, resuming.context)
     if listed.row.kind == "workflow":
+        # A workflow goes on step by step, and each step is a run that may wait on its own.
         return await resume_steps(resuming.session, resuming.runs, request, view=view, answers=answers, options=options)
     result = await run_and_answer(resuming.runs, request, view, answers)
     if not options.json:
@@ -162,6 +169,7 @@ async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> Term
 
 async def _budget(run: str, resuming: Resuming) -> RunBudget | None:
     """The budget that the run began with, with what the command line says in place of it; None to leave it."""
+    # Only limits that were given count; the others stay as the run began with them.
     given = {name: value for name, value in structs.asdict(budget_of(resuming.options)).items() if value}
     if not given:
         return None

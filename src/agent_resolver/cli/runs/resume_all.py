@@ -23,6 +23,7 @@ async def resume_ready(resuming: Resuming) -> int:
     refused: dict[str, str] = {}
     store, is_watching = resuming.session.store, resuming.options.watch
     ready = ReadyRuns(store=store, inbox=resuming.runs.inbox)
+    # The code is that of the worst run, as for a command that does several things.
     code = 0
     if is_watching:
         # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
@@ -36,6 +37,7 @@ async def resume_ready(resuming: Resuming) -> int:
                 continue
             ended, word = await _resume_one_of_many(listed, resuming)
             if word == "refused":
+                # The time of the change is kept, so that a refused run is not tried in every look.
                 refused[listed.row.id] = listed.row.changed_at
             endings[word] += 1
             code = max(code, ended)
@@ -58,6 +60,7 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
             return 1, str(await resuming.journal.cancel(run))
         end = await resume_run(listed, "", resuming)
     except ResolverError as error:
+        # The error of one run is reported and counted, and the runs after it go on.
         if options.json:
             document = {"code": code_of(error), "message": str(error), "hint": error.hint or None}
             out_json_line({"success": False, "run": run, "error": document})
@@ -66,6 +69,7 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
             if error.hint:
                 err(f"hint: {safe(error.hint)}")
         return 1, "refused"
+    # The summary says `waiting`, the word of `agent runs list`, in place of the reason `suspended`.
     word = "waiting" if end.status == "waiting" else end.reason
     code = exit_code_of(end)
     return code, word if code else "done"

@@ -51,6 +51,7 @@ def _document(listed: ListedRun, history: RunHistory) -> dict[str, Any]:
         "uncertain": folded.state.uncertain,
         "termination": folded.termination,
         "questions": history.questions,
+        # A call may repeat what stands in a secret field of another, so the mask goes over the whole list.
         "calls": history.mask.redact(msgspec.to_builtins(history.calls)),
         "delegates": [row.id for row in history.delegates],
         "text": history.text,
@@ -59,6 +60,7 @@ def _document(listed: ListedRun, history: RunHistory) -> dict[str, Any]:
 
 def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Namespace) -> None:
     row, folded = listed.row, history.folded
+    # The use includes the runs that this one delegated to, which its own budget pays for.
     used = spent(folded.state)
     out(safe(f"{row.id} {listed.status} {row.agent}"))
     thread = f"{row.thread}, after run {row.continues}" if row.continues else row.thread
@@ -91,6 +93,7 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
 
 def _ending_text(history: RunHistory) -> str:
     end = history.folded.termination
+    # A suspended run has not ended; what it waits for comes further down.
     if end is None or end.reason == "suspended":
         return ""
     return end.description
@@ -98,6 +101,7 @@ def _ending_text(history: RunHistory) -> str:
 
 def _print_rounds(history: RunHistory) -> None:
     """Each question to the model, and below it the calls of its answer."""
+    # Calls are grouped by round, since the model asked for them in the answer of that round.
     calls: dict[int, list[MadeCall]] = {}
     for call in history.calls:
         calls.setdefault(call.round, []).append(call)
@@ -121,6 +125,7 @@ def _question_text(question: AskedModel) -> str:
 
 
 def _call_text(call: MadeCall, history: RunHistory) -> str:
+    # The text is masked before it is cut: a secret cut in half would not be found any more.
     shown = history.mask.redact(msgspec.json.encode(call.arguments).decode())
     code = f" {call.code}" if call.code else ""
     return f"{call.tool} {shorten(str(shown), _MOST_ARGUMENTS)} → {call.outcome}{code}"

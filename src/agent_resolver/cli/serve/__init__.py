@@ -9,6 +9,7 @@ from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.option import Commands, add_command, add_index, add_project, add_token
 
 _CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
+# An IPv6 address stands in brackets, which keeps its colons apart from that of the port.
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):(?P<port>\d{1,5})")
 _EXAMPLES = """\
   agent serve --root agents                           over stdio, for a client that starts it
@@ -47,6 +48,7 @@ def add_to(commands: Commands) -> None:
         help="other servers of this project answer at the same address: keep sessions in the state, share the port, "
         "and finish what was begun before SIGTERM ends this one",
     )
+    # The option is hidden: it names open files, which only the supervisor that opened them can know.
     parser.add_argument("--serve-on", metavar="LISTENING:CHANNEL", type=_parse_files, help=argparse.SUPPRESS)
     parser.add_argument(
         "--page-size", metavar="N", type=int, help="agents a page, 1 to 100 (default: catalog.page_size, else 20)"
@@ -83,6 +85,7 @@ def address_argument(text: str) -> tuple[str, int]:
 def _parse_files(text: str) -> tuple[int, int]:
     """The open files that a supervisor hands to a server process."""
     listening, _, channel = text.partition(":")
+    # The numbers are checked here; whether they are open sockets is found out when they are used.
     if not (listening.isdecimal() and channel.isdecimal()):
         raise argparse.ArgumentTypeError("it is for server processes that `--processes` starts")
     return int(listening), int(channel)
@@ -93,6 +96,7 @@ def _import_and_run(options: argparse.Namespace) -> int:
         raise Usage("`--page-size` must be from 1 to 100")
     if not 1 <= options.processes <= 64:  # noqa: PLR2004 - more would only wait for each other
         raise Usage("`--processes` must be from 1 to 64")
+    # On stdio there is one client and one process, so nothing could be shared.
     if (options.processes > 1 or options.shared) and not options.http:
         raise Usage("`--processes` and `--shared` are for a server at an address", "name one with `--http`")
     code: int = import_module("agent_resolver.cli.serve.execution").run(options)

@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     """Print the settings for a client, or serve until the client goes or the user interrupts."""
     if options.project:
+        # The folder is changed before anything is looked up, so that relative paths mean the same as for an operator
+        # there.
         os.chdir(folder_of(options.project))
     if options.lock and not options.tools_of:
         raise Usage("`--lock` names the lock of an agent file", "name that with `--tools-of`")
+    # The settings for a client are printed without opening what the server would serve.
     if options.print_config:
         return _print_config(options)
+    # The supervisor starts this command again for each process, and needs nothing of what follows.
     if options.processes > 1:
         return _supervise(options)
     import anyio
 
     gc.enable()  # Commands live for moments and do without; this one lives on.
+    # Logs go to stderr: over stdio, MCP keeps stdout for its messages alone.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     anyio.run(_serve_until_end, options)
     return 0
@@ -50,11 +55,13 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
     is_typed = sys.stdin.isatty()  # By a person, who may expect something to happen.
 
     def note_ready(ready: Ready) -> None:
+        # A server of the lock that is down does not keep the others from being served.
         for server, problem in ready.problems.items():
             err(f"warning: {server} is not there: {problem}")
         if ready.url is not None:
             tools_too = f" and {counted(ready.tools, 'tool')}" if ready.tools else ""
             words = f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}"
+            # A process of a supervisor reports through the channel, and the supervisor prints it once for all.
             if channel is None:
                 err(words)
             else:
@@ -73,6 +80,7 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         catalog = open_catalog_of(here, options, may_be_empty=_has_own_tools(session), may_be_late=not options.http)
         how = Serving(
             http=options.http,
+            # Processes of one supervisor share the address as well, whether they were asked to or not.
             is_shared=options.shared or channel is not None,
             listening=listening,
             channel=channel,
@@ -96,6 +104,7 @@ def _handed_sockets(options: argparse.Namespace) -> "tuple[socket.socket | None,
     import socket
 
     try:
+        # Both numbers come from the command line, so files that are no sockets are refused in plain words.
         listening, channel = (socket.socket(fileno=number) for number in options.serve_on)
     except OSError as error:
         raise Usage("`--serve-on` is for server processes that `--processes` starts") from error
@@ -110,8 +119,10 @@ def _supervise(options: argparse.Namespace) -> int:
     from agent_resolver.server.supervisor import Supervisor, child_command
 
     count = options.processes
+    # The socket is bound once, here, and every process inherits it: the port stays open while they are exchanged.
     with open_listener(*options.http, is_shared=options.shared) as listening:
         supervisor = Supervisor(
+            # The processes get the same command line; the supervisor adds the option that names their files.
             child_command(sys.argv[1:]),
             listening,
             count,
@@ -122,6 +133,7 @@ def _supervise(options: argparse.Namespace) -> int:
 
 
 def _has_own_tools(session: "Session") -> bool:
+    # A project of tools alone can be served without any agent file.
     return bool(session.config.tools.modules or session.config.tools.blueprints)
 
 
@@ -142,15 +154,18 @@ def _print_config(options: argparse.Namespace) -> int:
         variables = variables_of(session.config, session.environment)
     if not roots and not find_config("."):
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
+    # A client that calls an address needs no command, as the operator starts that server.
     if options.http:
         entry = ClientEntry(name=NAME, url=mcp_url(*options.http), wire="http")
     else:
         entry = ClientEntry(name=NAME, command=_command_for_client(options, roots), variables=variables)
+    # The settings are written as if the client had none yet, so that they can be pasted or merged.
     out_text(write_entries(CLIENTS[options.print_config], "", [entry], ""))
     return 0
 
 
 def _command_for_client(options: argparse.Namespace, roots: Sequence[str]) -> tuple[str, ...]:
+    # The command names every path as absolute: a client may start it in any folder.
     return ServeCommand(
         roots=roots,
         index=options.index,

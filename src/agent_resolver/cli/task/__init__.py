@@ -123,6 +123,7 @@ def add_to(commands: Commands) -> None:
     add_project(skills)
     add_trust(skills)
     add_json(skills)
+    # `skills` reads prompts and no task, so it takes no token.
     skills.set_defaults(run=_import_and_run, task_command="skills")
     verify = add_command(group, "verify", "check the evidence that `agent task export` wrote", _VERIFY_EXAMPLES)
     verify.add_argument("file", metavar="FILE", help="the evidence, as JSON")
@@ -181,6 +182,7 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
 
 
 def _positive(text: str) -> int:
+    # The length is bounded before `int` reads the text; decimals of other scripts pass `isdecimal`, hence `isascii`.
     if not (text.isdecimal() and text.isascii() and 0 < len(text) <= 9 and int(text) > 0):  # noqa: PLR2004
         raise argparse.ArgumentTypeError(f"`{text}` is not a number of 1 or more")
     return int(text)

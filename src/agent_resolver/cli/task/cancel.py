@@ -20,6 +20,7 @@ def run(options: argparse.Namespace) -> int:
     with session_of(options) as session:
 
         async def cancel_all() -> list["TaskView"]:
+            # The caller decides which tasks can be named at all, and so is found out first.
             caller = await caller_of(session, options.token_file, session.environment)
             # A task may be named twice.
             chosen = list(dict.fromkeys(find_task(session, given, caller) for given in options.tasks))

@@ -28,6 +28,7 @@ def find_task(session: "Session", given: str, caller: "Caller", *, is_worker: bo
     """
 
     def find(snapshot: Snapshot) -> str:
+        # The tasks of others are left out before the search, so that no message names one of theirs.
         rows = [row for row in snapshot.find(RUNS, {"kind": "task"}) if is_worker or may_read_run(row, caller)]
         return _find([row.id for row in rows], given)
 

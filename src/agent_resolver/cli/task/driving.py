@@ -46,6 +46,7 @@ def _require_extra() -> None:
     from importlib.util import find_spec
 
     found = None
+    # `find_spec` imports the packages above the module, and fails if one of them is missing.
     with suppress(ModuleNotFoundError):
         found = find_spec("langgraph.checkpoint.sqlite")
     if found is None:
@@ -75,6 +76,7 @@ def _limits(session: "Session", options: argparse.Namespace) -> GuardrailLimits:
 
     usual = limits_of_settings(session)
     return GuardrailLimits(
+        # The option takes the place of the setting also where it is higher: a halted task goes on with a higher limit.
         max_iterations=options.max_iterations or usual.max_iterations,
         token_limit=options.token_limit or usual.token_limit,
     )

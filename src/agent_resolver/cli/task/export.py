@@ -24,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
         if options.output is not None:
             require_target(options.output, session)
         evidence = asyncio.run(_evidence(session, options))
+    # A faulty document is written all the same; the warning says at once why it will not verify.
     _warn_of_faults(evidence)
     content = evidence_json(evidence) if options.format == "json" else _oscal_json(evidence)
     if options.output is None:

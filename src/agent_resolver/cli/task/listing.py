@@ -41,6 +41,7 @@ async def _found(session: "Session", options: argparse.Namespace) -> list[Listed
     from agent_resolver.cli.audit import existing_store
 
     chosen = RunFilter(status=options.status, kind="task")
+    # The list is cut only after the rows were filtered: the newest ones may all be those of others.
     rows = await list_runs(existing_store(session), time.time(), chosen, None)
     return [each for each in rows if may_read_run(each.row, caller)][: options.limit + 1]
 
@@ -69,5 +70,6 @@ def _line(listed: ListedRun) -> str:
     action = listed.action
     waits = f", waits for {action.type} {action.id}" if action is not None and listed.status == "waiting" else ""
     code = f", {row.code}" if row.code and not waits else ""
+    # A task that has ended is at no stage that a person could act on.
     place = "" if row.stage in {"done", "failed"} else f" at {row.stage}"
     return f"{row.id} {listed.status}{place} in {row.agent} {row.started_at}{waits}{code}"

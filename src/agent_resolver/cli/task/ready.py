@@ -24,6 +24,7 @@ _LOOK_SECONDS: Final = 30.0
 
 def run(options: argparse.Namespace) -> int:
     """Go on with all tasks that were answered or interrupted; a watcher stays until it is interrupted itself."""
+    # This session is for looking at rows between two tasks; `drive` opens one of its own.
     with session_of(options) as session:
         is_worker = acts_as_worker(session, options)
 
@@ -37,6 +38,7 @@ async def _run_ready(
     session: "Session", opened: "OpenTasks", caller: "Caller", options: argparse.Namespace, *, is_worker: bool
 ) -> int:
     store = session.store
+    # The inbox is that of the open tools, which can look for secrets that were set meanwhile.
     ready = ReadyRuns(store=store, inbox=opened.tools.inbox)
     tried: dict[str, str] = {}
     code = 0
@@ -49,6 +51,7 @@ async def _run_ready(
             if tried.get(listed.row.id) == listed.row.changed_at:
                 continue
             code = max(code, await _resume_one(listed, opened, caller, options, is_worker=is_worker))
+            # The row is read again: driving the task has changed it, and the next look compares with what it is then.
             tried[listed.row.id] = _changed_at(session, listed.row.id)
         if not options.watch:
             return code

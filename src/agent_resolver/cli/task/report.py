@@ -44,6 +44,7 @@ def _print_waiting(view: "TaskView") -> None:
     for action in view.actions:
         out(safe(f"  {action.type} {action.id}: {action.message}"))
         err(safe(f"hint: {_answer_command(action.id, action.type, action.needs)}"))
+    # A halted task waits for no answer: only a higher limit lets it go on.
     if state.halted:
         option = "--max-iterations" if state.halted == "MAX_ITERATIONS_EXCEEDED" else "--token-limit"
         err(safe(f"hint: `agent task resume {state.task_id} {option} N` goes on with a higher limit"))
@@ -54,6 +55,7 @@ def _print_waiting(view: "TaskView") -> None:
 
 
 def _answer_command(action_id: str, kind: str, needs: str) -> str:
+    # A claim comes with a token, and cannot be typed into the inbox.
     if needs.startswith("claim/"):
         return f"resume the task with a token that has the claim `{needs.removeprefix('claim/')}`"
     if needs:

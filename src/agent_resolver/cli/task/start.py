@@ -27,10 +27,12 @@ def run(options: argparse.Namespace) -> int:
     """Start a task, and print where it stands."""
     text = _request(options.request)
     incident = _incident(options.incident)
+    # The form is that of W3C Trace Context, in which a trace id of zeros is invalid.
     if options.trace_id is not None and not (_TRACE.fullmatch(options.trace_id) and int(options.trace_id, 16)):
         raise Usage(f"`{options.trace_id}` is not a trace id: 32 small hexadecimal digits, not all 0")
     with session_of(options) as session:
         environment = options.environment or session.config.reasoner.environment
+        # A worker acts for those who started tasks, and must not start one itself.
         if acts_as_worker(session, options):
             raise Refusal(
                 "A task is started by a person, and no token was given", "set AGENT_TOKEN, or give --token-file"
@@ -54,6 +56,7 @@ def _request(given: str) -> str:
         raise Usage("The request is empty", "say what shall be done")
     if len(text) > MAX_INTENT:
         raise Usage(f"A request has at most {MAX_INTENT:,} characters")
+    # An argument may hold surrogates for bytes that are not UTF-8, which cannot be written as JSON.
     return text.encode(errors="replace").decode()
 
 

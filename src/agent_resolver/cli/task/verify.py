@@ -26,6 +26,7 @@ _MOST_FAULTS: Final = 50
 def run(options: argparse.Namespace) -> int:
     """Check a document by itself, and against the state if asked; print what holds and every fault."""
     evidence = _read(options.file)
+    # The document is checked by itself first: that needs neither a project nor a token.
     faults = evidence_faults(evidence)
     if options.state:
         with session_of(options) as session:
@@ -56,6 +57,7 @@ async def _state_faults(session: "Session", options: argparse.Namespace, evidenc
     from agent_resolver.project.evidence import state_faults
     from agent_resolver.project.identity import caller_of
 
+    # Verifying must not make a state, which would have nothing to compare with.
     existing_store(session)
     caller = await caller_of(session, options.token_file, session.environment)
     return await state_faults(session, evidence, caller)

@@ -48,6 +48,7 @@ class Change(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """What the tool is called among the tools of all servers."""
+        # The version is taken off from the right: an id may hold no `@`, and tools are named after the id alone.
         return f"{self.server.rpartition('@')[0]}.{self.tool}"
 
     @property
@@ -80,10 +81,12 @@ def run_accept(options: argparse.Namespace) -> int:
             _print_changes(changes)
         code = err_problems(tools)
         _refuse_unreviewable(changes)
+        # The question comes after the review: no operator should be asked about a change that cannot be shown.
         is_agreed = bool(changes) and _is_agreed(options, len(changes))
         # What is written is what was shown, whatever the server says by now.
         with exclusively_in_folder(session.index_path):
             written = _write_changes(session, changes) if is_agreed else []
+        # The record follows the write: the trail must not claim what did not happen.
         if is_agreed:
             await append_record(session.store, Record(tools.context.run, AuditKind.TOOLS_ACCEPTED, _record(changes)))
         _report(options, changes, written, is_agreed=is_agreed)
@@ -93,6 +96,7 @@ def run_accept(options: argparse.Namespace) -> int:
 
 
 def _changes_of(session: "Session", tools: "OpenTools") -> list[Change]:
+    # A lock without pins of a server says nothing about its tools, so none of them counts as changed.
     pinned = {f"{entry.server_id}@{entry.version}": entry.tools or {} for entry in session.lockfile.servers}
     kept = read_definitions(session.index_path)
     return [
@@ -132,6 +136,7 @@ def _print_changes(changes: Sequence[Change]) -> None:
 
 
 def _refuse_unreviewable(changes: Sequence[Change]) -> None:
+    # What a person cannot read must not be accepted in their name, not even with `--yes`.
     for change in changes:
         if change.after is None:
             continue
@@ -139,6 +144,7 @@ def _refuse_unreviewable(changes: Sequence[Change]) -> None:
         if limit := exceeded_limit(change.after):
             message = f"The definition of {change.id} is larger than {limit}, more than a person can review"
             raise Refusal(message, hint)
+        # The difference may be in parts that a diff of lines does not show.
         if not definition_diff(change.before, change.after):
             raise Refusal(f"The change of {change.id} cannot be shown, so no one can review it", hint)
 
@@ -157,6 +163,7 @@ def _is_agreed(options: argparse.Namespace, count: int) -> bool:
 
 def _write_changes(session: "Session", changes: Sequence[Change]) -> list[str]:
     raw = session.index_content
+    # The bytes are compared under the lock: an edit that another program made meanwhile must not be lost.
     if read_bounded(session.index_path, MAX_INDEX_BYTES) != raw:
         raise Refusal(f"`{session.index_path}` has changed meanwhile", "look at the change, and accept again")
     documents = entry_documents(raw)
@@ -169,12 +176,15 @@ def _write_changes(session: "Session", changes: Sequence[Change]) -> list[str]:
             continue
         confirmed = confirmed_tools(session.overlay_content, server.id)
         edited[position] = with_pins(documents[position], found, confirmed)
+        # Texts of other tools stay as they are, and those of tools that are gone are dropped.
         remaining = {tool: text for tool, text in kept.get(str(server), {}).items() if tool not in found}
         texts[str(server)] = {**remaining, **{tool: text for tool, text in found.items() if text is not None}}
     return write_pins(session.index_path, with_entries(raw, edited), texts, project=session.root, users=session.users)
 
 
 def _record(changes: Sequence[Change]) -> dict[str, object]:
+    # A record of the trail stays small, however many tools are accepted at once; the count tells how many were left
+    # out.
     most = 100
     named = {change.id: change.document["found"] for change in changes[:most]}
     return {"accepted": len(changes), "tools": named}

@@ -46,11 +46,13 @@ def _certify_project(session: "Session") -> Certificate:
     try:
         capabilities = load_capabilities(session)
     except UnsafeCapability as error:
+        # A tool that cannot be loaded at all is a failed check, and not an error of the command.
         return refused(
             Finding(tool=error.capability_id, code=each.code, path=each.path, message=each.message)
             for each in error.details
         )
     blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
+    # Blueprints are offered as tools, and so certified as such, without an engine to run them.
     tools: list[Tool] = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
     if not tools:
         raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
@@ -65,6 +67,7 @@ def _oscal_report(certificate: Certificate) -> dict[str, object]:
 
 
 def _write_certificate(path: str, certificate: object) -> None:
+    # A file is overwritten only if this command wrote it, in either of its formats.
     head = read_head(path, max(map(len, _HEADS)))
     if head and not head.startswith(_HEADS):
         raise Refusal(

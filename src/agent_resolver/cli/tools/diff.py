@@ -18,6 +18,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare two manifests, or one with the code."""
     old = _manifest_file(options.old)
     before = read_manifest(old)
+    # The code is loaded only where the second manifest is left out, since that takes a trusted project.
     if options.new is None:
         from agent_resolver.cli.tools.manifest import manifest_of_session
 
@@ -38,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
 def print_changes(old: str, new: str, changes: Sequence[ToolChange]) -> None:
     """Every change for a person, those that break somebody first."""
     out(f"{old} → {new}")
+    # Sorting is stable, so that changes of a kind keep the order of the manifest.
     for change in sorted(changes, key=lambda change: not change.is_breaking):
         sign, word = ("✗", "breaking") if change.is_breaking else ("✓", "compatible")
         out(f"  {sign} {word:<10}  {change.what}")

@@ -64,6 +64,7 @@ def run_show(options: argparse.Namespace) -> int:
         with status_line(f"Connecting the server of {options.id}", is_shown=_has_status(options)):
             found = await tools.registry.look_up(options.id, tools.context.run)
         refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
+        # A refused tool is there: the operator should learn why it may not be called, instead of that it is unknown.
         if found is None and refused is not None:
             refusal = Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
             refusal.details = refused.details
@@ -90,12 +91,14 @@ def run_call(options: argparse.Namespace) -> int:
         raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
 
     async def work(tools: OpenTools) -> int:
+        # An approval is bound to the trace of the call that asked for it, which the operator gives here.
         trace_id = options.trace_id or tools.context.trace_id
         with status_line(f"Calling {options.id}", is_shown=_has_status(options)) as status:
             context = structs.replace(
                 tools.context, trace_id=trace_id, key=options.key, progress=partial(_show_progress, status, options.id)
             )
             outcome = await tools.registry.call(options.id, arguments, context)
+        # The registry knows no spelling: which tool may have been meant is said here.
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
         if options.json:
@@ -129,6 +132,7 @@ def with_tools(
         opening = open_tools(
             session, caller=caller, is_connected=is_connected, seconds=options.timeout, verbose=options.verbose
         )
+        # The status line is for connecting alone, while the servers stay open until the work is done.
         async with AsyncExitStack() as stack:
             with status_line("Connecting the servers of the lock", is_shown=_has_status(options)):
                 tools = await stack.enter_async_context(opening)
@@ -173,6 +177,7 @@ def _parse_arguments(text: str) -> dict[str, Any]:
     if len(content) > _MAX_ARGUMENT_BYTES:
         raise Usage(f"The arguments are longer than {_MAX_ARGUMENT_BYTES:,} bytes")
     try:
+        # JSON is parsed to a tree first, so that a fault is reported with its line and column.
         tree = parse_json(decode(content))
     except Unreadable as stop:
         raise _bad_arguments([stop.issue]) from None
@@ -226,6 +231,7 @@ def _print_listing(tools: OpenTools, tag: str | None) -> None:
 
 
 def _render_descriptor_line(descriptor: Descriptor) -> str:
+    # Only the first line is shown: descriptions come from servers and may run over pages.
     summary = shorten(descriptor.description.strip().partition("\n")[0], _MOST_CHARACTERS)
     scopes = f" [{', '.join(descriptor.scopes)}]" if descriptor.scopes else ""
     return f"{safe(descriptor.id + scopes)}: {safe(summary)}"

@@ -28,6 +28,7 @@ def run(options: argparse.Namespace) -> int:
     with session_of(options) as session:
         manifest = manifest_of_session(session)
         path = options.out or manifest_path(session)
+    # `--check` comes first, since `--out` then names the file to compare with.
     if options.check:
         return _check_manifest(path, manifest, as_json=options.json)
     if options.out:
@@ -61,6 +62,7 @@ def _write_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
 
 
 def _check_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
+    # A missing file is a fault here: a check that compares with nothing would always pass.
     committed = committed_manifest(path)
     if committed is None:
         raise Refusal(

@@ -35,11 +35,15 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Check every file to the end, then report."""
     agent, index, overlay = check_agent_file(options.agents), check_index(options.index), check_overlay(options.index)
+    # The servers that the agent file chooses are known only when both files are valid, hence a second look at the
+    # index.
     checked = [agent, with_chosen(agent, index)]
     if overlay is not None:
         checked.append(overlay)
+    # Warnings become errors before the report, so that every format and the exit code agree.
     if options.strict:
         checked = [file.strict() for file in checked]
     report = REPORTS["json" if options.json else options.format]
     report(checked, options)
+    # The worst file decides: 2 for one that cannot be read goes before 1 for one that is invalid.
     return max(file.exit_code for file in checked)

@@ -56,10 +56,12 @@ class _Excerpt:
     """Lines of a file, split once for all that was found in it."""
 
     def __init__(self, file: Checked) -> None:
+        # The file may not be UTF-8, which is a fault like others and must not keep its line from being shown.
         self._lines = (file.content or b"").decode(errors="replace").splitlines()
 
     def err(self, issue: Issue, indent: str) -> None:
         """Print the line of an issue, with a sign below its place."""
+        # A fault at the end of the input may be on a line behind the last one.
         if issue.line <= len(self._lines):
             number = str(issue.line)
             err(f"{indent}{number} | {safe(self._lines[issue.line - 1])}")
@@ -105,13 +107,16 @@ _SARIF_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Sev
 
 def _report_sarif(files: Sequence[Checked], _options: argparse.Namespace) -> None:
     """SARIF 2.1.0, as code scanning services read it."""
+    # Every code is declared as a rule, found or not, so that the list does not depend on the files.
     driver = {"name": "agent-resolver", "version": __version__, "rules": [{"id": code.value} for code in IssueCode]}
     results = [_sarif_result(file, issue) for file in files for issue in file.issues]
+    # A file that cannot be read has no place, and is reported as a whole.
     results += [_sarif_problem(file) for file in files if file.problem]
     out_json(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
+            # Columns count code points; SARIF knows another unit too, so the unit is stated.
             "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
         }
     )
@@ -151,10 +156,12 @@ def _report_github(files: Sequence[Checked], _options: argparse.Namespace) -> No
 
 
 def _github_message(text: str) -> str:
+    # The percent sign is escaped first, else the escapes of the others would be escaped once more.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _github_property(text: str) -> str:
+    # A property ends at a colon or a comma, which a path may hold.
     return _github_message(text).replace(":", "%3A").replace(",", "%2C")
 
 

@@ -86,6 +86,7 @@ def add_to(commands: Commands) -> None:
     add_governed(parser)
     add_json(parser, "print what it does as lines of JSON on stdout")
     parser.set_defaults(run=_import_and_work)
+    # Without a command below it, `agent worker` itself works, so the group is optional.
     group = parser.add_subparsers(title="commands", metavar="COMMAND", required=False)
     listing = add_command(group, "list", "list the workers of this state", _LIST_EXAMPLES)
     _finish(listing, "listing")
@@ -104,6 +105,7 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
     add_project(parser)
     add_trust(parser)
     add_json(parser, "print it as JSON")
+    # The innermost parser sets its default last, in place of that of `agent worker`.
     parser.set_defaults(run=lambda options: _import_and_run(module, options))
 
 
@@ -114,6 +116,7 @@ def _name_argument(text: str) -> str:
 
 
 def _import_and_work(options: argparse.Namespace) -> int:
+    # From here on each line is an event, and so is an error.
     options.json_lines = options.json
     if options.allow_remote and not options.http:
         raise Usage("`--allow-remote` is about `--http`", "name the address with `--http HOST:PORT`")

@@ -40,10 +40,12 @@ def run(options: argparse.Namespace) -> int:
 
 async def _drain(store: Store, options: argparse.Namespace) -> list[ListedWorker]:
     """The workers that were asked, as they are once they have ended, or now where no one waits for that."""
+    # Only workers that are there can be asked: others would be waited for in vain.
     there = [each.row.name for each in await list_workers(store, time.time()) if each.is_there]
     names = there if options.drains_all else [_chosen(given, there) for given in options.names]
     # Hears of what happens from here on, so that nothing is missed between a look and the wait.
     await store.woken(TOPIC, 0.0)
+    # The request is a row in the state, so it reaches workers on other machines too.
     await ask_to_drain(store, names)
     deadline = time.monotonic() + options.wait_seconds
     while True:

@@ -50,6 +50,7 @@ def worker_document(listed: ListedWorker) -> dict[str, Any]:
         "capacity": row.capacity,
         "driven": row.driven,
         "startedAt": row.started_at,
+        # Clocks of two machines may differ, so a time in the future counts as now.
         "seenSecondsAgo": max(0, round(time.time() - row.seen)),
     }
 

@@ -42,6 +42,7 @@ def _kinds_of(session: "Session", options: argparse.Namespace, voice: "_Voice") 
     kinds = frozenset(options.kinds or _ALL)
     missing = missing_kinds(session, kinds)
     for kind, problem in sorted(missing.items()):
+        # A kind that was asked for by name must work; one of all may be left to other workers.
         if options.kinds:
             raise problem
         voice.note_problem("", f"runs of the kind `{kind}` are left to other workers: {problem}; {problem.hint}")
@@ -56,11 +57,13 @@ async def _work(session: "Session", kinds: frozenset[RunKind], voice: "_Voice", 
         identity=identity,
         kinds=kinds,
         capacity=options.capacity,
+        # The catalog is opened when a run first needs it: a worker for blueprints alone needs no agent files.
         open_catalog=partial(open_catalog_of, session, options, may_be_empty=True),
         watch=voice,
         tools=ToolUse(seconds=options.timeout, verbose=options.verbose),
         is_for_others=acts_as_worker(session, options),
     )
+    # The stack lies inside of the worker: probes end first, and never ask a worker that is closed.
     async with open_worker(session, use) as worker, AsyncExitStack() as stack:
         if options.http:
             from agent_resolver.cli.worker.probing import serve_probes
@@ -68,6 +71,7 @@ async def _work(session: "Session", kinds: frozenset[RunKind], voice: "_Voice", 
             url = await stack.enter_async_context(serve_probes(session, worker, options))
             voice.say(f"Probes and metrics at {url}", "worker.probes", url=url)
         voice.say(f"Worker {worker.name} acts as {caller.id}", "worker.started", name=worker.name, caller=caller.id)
+        # Signals are taken over only now: nothing was taken up before, so until here the usual end is right.
         _stop_on_signals(worker, voice)
         if options.until_idle:
             await worker.drain()
@@ -96,6 +100,7 @@ class _Voice:
 
     def note_ended(self, row: Run) -> None:
         """Say how far a run was brought."""
+        # A run that is still running when this worker lets it go is there for another to take up.
         is_handed_over = row.status in {"running", "cancelling"}
         status = "handed over" if is_handed_over else row.status
         code = f" ({row.code})" if row.code else ""
@@ -112,6 +117,7 @@ def _title(row: Run) -> str:
 
 
 def _facts(row: Run) -> dict[str, str]:
+    # The column holds another thing for each kind, so programs get it under a name that fits.
     named = {"blueprint": "blueprint", "task": "environment", "workflow": "workflow"}.get(row.kind, "agent")
     return {"run": row.id, "kind": row.kind, named: row.agent}
 
