@@ -70,11 +70,13 @@ class StepCalls:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             caller = await self._acting.caller_for(taken.history.started.starter)
+            # Looked at before the call and after it: no call may follow one whose end is lost.
             _require_nothing_lost(taken, context)
             outcome = await self._call(call.tool, call.arguments, _call_context(taken, call, context, caller))
             _require_nothing_lost(taken, context)
             if not (isinstance(outcome, Failed) and outcome.code in _PAUSED):
                 return outcome
+            # Another process is at the call, or the state cannot be used: both may pass in a moment.
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
@@ -84,6 +86,7 @@ class StepCalls:
                 return recorded_done(outcome.result, key)
             case Pending():
                 return Recorded(waits=self._awaited(call.path, outcome))
+            # The call may have been done, and a person was asked about it: the run waits for the answer.
             case Failed(question=str() as question):
                 return Recorded(waits=AwaitedThing(path=call.path, kind="action", id=question))
             case Failed():
@@ -103,8 +106,10 @@ class StepCalls:
     async def _failed(self, taken: Taken, call: StepCall, key: str, failed: Failed) -> Recorded:
         """A failure, once it is kept: the ledger keeps those of calls that started and were not done."""
         kept = await self._journal.store.read(lambda snapshot: snapshot.get(LEDGER, key))
+        # The ledger has this failure, so that the journal needs no entry for it.
         if kept is not None and kept.state == "failed":
             return Recorded(outcome=step_failed(failed.code, failed.message))
+        # None leaves it to the code of the failure if a further attempt makes sense.
         outcome = step_failed(failed.code, failed.message, is_final=_may_be_done(kept) or None)
         refused = StepRefused(path=call.path, failed=outcome)
 

@@ -30,6 +30,8 @@ DriverCheck = Callable[[MakeDriver, Path], Coroutine[Any, Any, None]]
 _SEGMENT: Final = "run-1:1"
 _PATIENCE_SECONDS: Final = 20.0
 _TOGETHER: Final = 20
+# Values that a careless serializer changes: `True` for 1, the end of exact integers in JavaScript, NUL, an empty key,
+# and a text of a megabyte.
 _JSON_VALUES: Final[tuple[Any, ...]] = (
     None,
     True,
@@ -157,6 +159,7 @@ async def _a_segment_that_is_driven_twice_runs_once(make: MakeDriver, folder: Pa
 
     async with _opened(make, folder, run_segment) as driver:
         both = [asyncio.ensure_future(driver.drive(_SEGMENT)) for _ in range(2)]
+        # Long enough for a driver that ends too early to be caught.
         await asyncio.wait(both, timeout=0.1)
         assert not any(drive.done() for drive in both), "it ended while its step was under way"
         goes_on.set()

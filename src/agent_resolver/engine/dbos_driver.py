@@ -73,6 +73,7 @@ class DbosDriver:
         """
         ending = self._endings.get(segment)
         if ending is None:
+            # Noted before anything is awaited, so that a second call waits for the same end.
             ending = self._endings[segment] = _Ending()
             try:
                 await self._bring_here(segment, ending)
@@ -94,6 +95,7 @@ class DbosDriver:
     async def close(self) -> None:
         """End. Segments that still run stay where they are, for another executor."""
         await self._system.close()
+        # Callers of `drive` would else wait for segments that no longer run here.
         for segment, ending in list(self._endings.items()):
             ending.settle(LeaseLost(f"the segment {segment}"))
         self._endings.clear()
@@ -115,6 +117,7 @@ class DbosDriver:
                 await self._system.forget([segment])
                 is_coming = await self._system.start(segment)
             elif not is_coming or state.executor != self._executor:
+                # This process has the lease on the run, so that it may take the segment from the executor in the row.
                 self._require_version(segment, state)
                 is_coming = await self._system.adopt(segment, state.executor)
 
@@ -136,10 +139,12 @@ class DbosDriver:
 
         task = asyncio.current_task()
         if task is not None:
+            # DBOS records the end before its task is done; until then the segment must not begin again.
             task.add_done_callback(end)
         try:
             await run_segment(segment, self._system.step)
         except LeaseLost as error:
+            # Passed on, so that DBOS does not record an end: another process goes on with the segment.
             failure = error
             raise
         except Exception as error:  # noqa: BLE001 - raised where the segment is driven

@@ -74,6 +74,7 @@ class EngineFile:
             if is_new:
                 replace_with(path, _make_tables, mode=0o600)
             else:
+                # The log files of SQLite hold the same values as the file itself.
                 for suffix in ("", "-wal", "-shm"):
                     tighten(f"{path}{suffix}", 0o600)
                 _make_tables(path)
@@ -117,6 +118,7 @@ def _make_tables(path: str) -> None:
 
     connection = sqlite3.connect(path)
     try:
+        # The mode is kept in the file, so that every later connection has it.
         connection.execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()
@@ -193,6 +195,7 @@ def _engine_at(address: "PostgresAddress") -> "Engine":
     def connect_for_dbos() -> Any:  # noqa: ANN401 - SQLAlchemy's word for a connection
         connection = connect(address)
         connection.run(_SESSION)
+        # From here on, transactions begin and end as DBOS says.
         connection.raw.autocommit = False
         return connection.raw
 

@@ -91,6 +91,7 @@ class Recorder:
     async def flush(self) -> None:
         """Write everything that waits, before the place is closed."""
         await self._write_expected()
+        # Nothing is left to write, and the task would only sleep.
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -108,7 +109,9 @@ class Recorder:
         async with self._lock:
             batch = []
             for records in self._expected.values():
+                # Swapped, so that records that come while this batch is written go into the next one.
                 taken, records.waiting = records.waiting, []
+                # After a record that failed, further ones would leave a gap in the steps of the segment.
                 if taken and records.failure is None:
                     batch.append((records, taken))
             self._expected.clear()

@@ -37,6 +37,7 @@ class SealedJson:
         Raises:
             EngineRefused: It is not JSON, or too large.
         """
+        # The result of a step is sealed before DBOS gets it, and must not be sealed twice.
         if isinstance(data, SealedText):
             return data
         if isinstance(data, BaseException):

@@ -117,12 +117,14 @@ class DbosSystem:
             raise EngineRefused("This process has an engine already, and can have one only")
         self._place, self._executor, self._version = place, executor_id, version
         self._serializer = SealedJson(seal)
+        # Before DBOS begins: it would read rows in its own formats, and look for work at once.
         seal_every_format(self._serializer)
         _quieten()
         _leave_out_threads()
         with self._in_our_words():
             await asyncio.to_thread(place.prepare)
             DBOS(config=self._config(place))
+            # Attempts are counted in the state, so that DBOS must not give a segment up by itself.
             self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._enter(workflow))
             try:
                 # A server that is away is an error here, and the run is found as interrupted when it is back. DBOS
@@ -150,6 +152,7 @@ class DbosSystem:
             # The other kind of handle watches a segment that was there before.
             return isinstance(handle, WorkflowHandleAsyncTask)
 
+        # Noted before it begins, since the segment may run before `start` returns.
         self._new.add(segment)
         is_new = False
         try:
@@ -179,6 +182,7 @@ class DbosSystem:
         serializer = self._serializer
 
         async def do() -> SealedText:
+            # The body of a step is not in the segment, so that it cannot take a further step.
             outside = _current.set(None)
             try:
                 # Sealed in here, so that a result that cannot be is an error like any other.
@@ -268,6 +272,7 @@ class DbosSystem:
         Raises:
             EngineBroken: The place cannot be used.
         """
+        # A segment of another version recorded other steps, and cannot go on here.
         if not await self._rows(workflow_ids=[segment], app_version=self._version):
             return False
         return await self._outside(asyncio.to_thread(self._claim, segment, executor))
@@ -285,6 +290,7 @@ class DbosSystem:
         database = instance._sys_db  # noqa: SLF001
         queue = _queue.Queue(f"segment {segment}", token=_queue._INTERNAL_QUEUE_CONSTRUCTION)  # noqa: SLF001
         token = secrets.token_hex(16)
+        # Into a queue that only this call knows, and out of it as this executor: of two processes, one wins.
         database.reenqueue_for_recovery(segment, [executor], queue.name)
         claimed, _ = database.start_queued_workflows(queue, self._executor, self._version, None, owner_xid=token)
         row = database.get_workflow_status(segment) if segment in claimed else None
@@ -334,14 +340,17 @@ class DbosSystem:
         tasks = _dbos._get_dbos_instance()._workflow_tasks  # noqa: SLF001 - it has no public name
         if tasks and seconds > 0:
             await asyncio.wait(set(tasks), timeout=seconds)
+        # From here on, a segment that DBOS begins is left for another process.
         self._is_closing = True
         # DBOS warns of every task that is cancelled.
         logging.getLogger("dbos").setLevel(logging.ERROR)
+        # A copy, since tasks leave the set of DBOS as they end.
         left = set(tasks)
         for task in left:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_CANCEL_SECONDS)
+        # Records that wait belong to segments which another process goes on with.
         await self._recorder.flush()
         await self._destroy()
 
@@ -369,6 +378,7 @@ class DbosSystem:
             if self._is_closing or segment is None:
                 # Not recorded: the segment is left for another process.
                 raise asyncio.CancelledError
+            # The row may have been copied from that of another segment, and the payload names its own.
             value = _value_of(payload, [segment])
             records = self._records_of(segment)
             _current.set(_Running(segment, records))
@@ -424,6 +434,7 @@ class DbosSystem:
 
         try:
             yield
+        # These two are about one segment, and `_in_words_of` has words for them.
         except (error.DBOSStepNondeterminismError, error.DBOSUnexpectedStepError):
             raise
         except (error.DBOSException, SQLAlchemyError, sqlite3.Error) as problem:

@@ -59,6 +59,7 @@ def course_of(history: History, outcomes: Mapping[str, StepOutcome], *, is_cance
         DamagedRun: The run was begun by a version of the interpreter that this program does not have.
     """
     started, blueprint = history.started, history.blueprint
+    # Another version could take other steps after the same outcomes.
     if started.interpreter != INTERPRETER_VERSION:
         raise DamagedRun(history.row.id, f"it needs version {started.interpreter} of the interpreter")
     known = Known(input=started.input, run=run_facts(history), outcomes=outcomes, is_cancelled=is_cancelled)
@@ -87,6 +88,7 @@ def fold(history: History, look_up: LookUp, *, first: str = "", again: Collectio
         again: Paths of that wave whose outcomes are left out, because they are about to be asked for again.
     """
     course = course_of(history, {})
+    # True until the fold reaches the place where the run saw the wish to cancel.
     is_wish_left = is_cancelled_before(history, history.segments[-1].segment if first else None)
     outcomes: dict[str, StepOutcome] = {}
     waves: list[Wave] = []
@@ -140,6 +142,7 @@ def outcome_reader(history: History, snapshot: Snapshot, seal: Seal) -> LookUp:
             return history.ended_waits[path].outcome
         if path in history.refused:
             return history.refused[path].failed
+        # A wait has no tool, and so no entry in the ledger.
         return kept_outcome(snapshot, run, call_key(starter, tool, run, path), seal) if tool else None
 
     return look_up

@@ -42,6 +42,7 @@ class History(Struct, kw_only=True):
     started: RunStarted
     blueprint: Blueprint
     entries: list[Entry]
+    # Each instance gets an empty container of its own: msgspec copies such defaults.
     signals: dict[str, SignalReceived] = {}
     refused: dict[str, StepRefused] = {}
     ended_waits: dict[str, WaitEnded] = {}

@@ -26,6 +26,7 @@ class MemoryDriver:
         if task is None:
             task = self._tasks[segment] = asyncio.create_task(self._drive(segment))
             task.add_done_callback(lambda _: self._tasks.pop(segment, None))
+        # A caller that leaves must not end the segment for the others.
         await asyncio.shield(task)
 
     async def take_over(self, segment: str, executor: str) -> None:  # noqa: ARG002 - the port
@@ -43,6 +44,7 @@ class MemoryDriver:
         if self._run_segment is None:
             raise RuntimeError("the driver was not opened")
         await self._run_segment(segment, partial(self._run_step, segment))
+        # A segment that came to its end is never asked for its steps again.
         self._results.pop(segment, None)
 
     async def _run_step(self, segment: str, name: str, body: StepBody) -> Any:  # noqa: ANN401 - the port

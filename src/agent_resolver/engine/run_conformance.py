@@ -76,11 +76,13 @@ class _Tool:
             description=name,
             input_schema={"type": "object"},
             source="memory",
+            # A call that was interrupted is then made again, and no person is asked about it.
             rules=Rules(is_idempotent=True),
         )
         self._calls, self._work = calls, work
 
     async def invoke(self, _arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - JSON
+        # The key of a call is `<run>/<path>`.
         path = (context.key or "").partition("/")[2]
         self._calls.append(path)
         if self._work is not None:
@@ -197,6 +199,7 @@ async def _steps_have_their_own_results(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
 
     async def work(path: str) -> None:
+        # The first step takes longest, so that the results come in the reverse order.
         await asyncio.sleep(0.01 * (4 - int(path[1])))
 
     place.works["slow"] = work
@@ -294,6 +297,7 @@ async def _a_month_is_counted_from_when_the_wait_began(make: Make, folder: Path)
     async with place.opened() as process:
         await process.start(_wait("w", "time", seconds=_MONTH_SECONDS), _call("b"))
         await process.waiting("time")
+    # Two restarts before the month is over: neither of them may begin the wait again.
     for _ in range(2):
         place.clock.move(_MONTH_SECONDS / 2 - 60)
         async with place.opened() as process:

@@ -76,6 +76,7 @@ class BlueprintRuns:
         _require_run_id(run)
         _require_input(blueprint, arguments)
         plan = journal.plan_row(blueprint)
+        # A blueprint that cannot be prepared is refused here, where its caller hears of it.
         try:
             prepared_blueprint(plan.digest, blueprint)
         except ValueError as error:
@@ -92,6 +93,7 @@ class BlueprintRuns:
             row = _first_row(run, blueprint, started)
             transaction.put(RUNS, journal.append(transaction, row, started))
             transaction.append(started_record(run, started, blueprint))
+            # Due at once: a worker finds the run by its row in the queue.
             make_due(transaction, run)
             return True
 
@@ -116,6 +118,7 @@ class BlueprintRuns:
             received = SignalReceived(name=name, data=data, by=context.caller)
             transaction.put(RUNS, journal.append(transaction, history.row, received))
             transaction.append(signalled_record(run, context.caller, history.started.trace_id, name))
+            # A run that waits for the signal becomes due. One that does not wait yet finds it in its journal.
             end_waits(transaction, signal_key(run, name))
 
         await journal.store.write(write)
@@ -169,12 +172,14 @@ class BlueprintRuns:
         store = self._journal.store
         deadline = time.monotonic() + seconds
         while True:
+            # Looked at before any waiting: the run may have ended already, or wait for a person for days.
             is_settled = await store.read(lambda snapshot: self._is_settled(snapshot, run))
             left = deadline - time.monotonic()
             if is_settled or left <= 0:
                 break
             # Wake-ups of runs that ended before the first look are not heard of: the look comes again by itself.
             await store.woken("run", min(left, _LOOK_SECONDS))
+            # Others must get a turn, also where the store returns at once each time.
             await asyncio.sleep(0)
         history = await self.history(run)
         if history is not None and history.ended is not None:
@@ -195,6 +200,7 @@ class BlueprintRuns:
         def write(transaction: Transaction) -> None:
             row = transaction.get(RUNS, run)
             if row is not None and row.status in FINISHED:
+                # The status says how the run ended, so that the reason is free for this note.
                 transaction.put(RUNS, structs.replace(row, reason=_DELIVERED))
 
         await self._journal.store.write(write)
@@ -228,6 +234,7 @@ class BlueprintRuns:
         """The runs of blueprints, the newest first."""
         rows = await self._journal.store.read(lambda snapshot: snapshot.find(RUNS))
         found = [row for row in rows if row.kind == "blueprint"]
+        # The id decides between runs of the same moment, so that the order is always the same.
         return tuple(sorted(found, key=lambda row: (row.started_at, row.id), reverse=True))
 
     def _require_valid(self, caller: Caller) -> None:
@@ -248,6 +255,7 @@ class BlueprintRuns:
 def cancel_in(transaction: Transaction, journal: BlueprintJournal, history: History, by: Caller) -> None:
     """Write down that a run is to end, and let a worker take it up if none has it."""
     row = history.row
+    # The entry asks for the end; the status only lets others find the wish without opening the journal.
     changed = journal.append(transaction, row, CancelAsked(by=by))
     transaction.put(RUNS, structs.replace(changed, status="cancelling"))
     transaction.append(cancel_record(row.id, by, history.started.trace_id))
@@ -299,6 +307,7 @@ def _first_row(run: str, blueprint: Blueprint, started: RunStarted) -> Run:
 
 
 def _require_run_id(run: str) -> None:
+    # The id is a part of keys, of the names of leases, and of the names that an engine gives its rows.
     if not (run.isprintable() and run.isascii() and 0 < len(run) <= MAX_RUN_ID):
         raise EngineRefused(f"The id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
 
@@ -329,6 +338,7 @@ def _require_signal(history: History, name: str, data: Any) -> None:  # noqa: AN
         raise EngineRefused(f"Run {run} has the signal {name} already", f"`agent blueprint status {run}`")
     if len(history.signals) >= MAX_SIGNALS:
         raise EngineRefused(f"Run {run} has {MAX_SIGNALS} signals, and takes no more")
+    # Several steps may wait for one signal, and the data has to suit all of them.
     for wait in fitting:
         schema = None if wait.schema is UNSET else compile_schema(wait.schema)
         if faults := schema_faults(schema, data, "data"):

@@ -79,6 +79,7 @@ class Segments:
             if taken.is_suspect:
                 self._suspected[run] = now
             self._taken[taken.id] = taken
+            # A loss needs no notice here: each commit of the segment requires the lease, and fails without it.
             self._keeper.hold(run, taken.lease, _nothing, _nothing)
         return taken
 
@@ -89,6 +90,7 @@ class Segments:
             LeaseLost: This process has not taken it up, or another one has since.
         """
         opened = await self.begin(segment, run_step)
+        # Stays if the segment breaks off: every span that begins has to end.
         ending = ReasoningEnd(error="INTERRUPTED")
         try:
             ending = await opened.run()
@@ -129,6 +131,7 @@ class Segments:
         self._keeper.drop(taken.run)
         self._suspected.pop(taken.run, None)
         if self._taken.pop(taken.id, None) is not None:
+            # A lease that cannot be given back runs out by itself.
             with suppress(FileError, OSError, RuntimeError):
                 await self._journal.store.release(taken.lease)
 
@@ -167,9 +170,12 @@ class Segments:
         who = await self.who(taken)
 
         def write(transaction: Transaction) -> None:
+            # Nothing is written about a run that another process has taken since.
             transaction.require(taken.lease)
+            # Signals and wishes to cancel may have come since the run was taken up, and the row counts them.
             history = self._journal.read(transaction, taken.run)
             assert history is not None  # noqa: S101 - it is held
+            # What the run waited for before stays as it was, with its deadlines.
             waits = tuple(each for each in taken.still if each.path not in taken.known)
             problem = Problem(code=CANNOT_ACT, message=message, waits=waits)
             put_aside(transaction, self._journal, history, problem, who)
@@ -238,6 +244,7 @@ class OpenSegment:
         else:
             # Every call of a wave comes to its end before anything else happens, also if one of them breaks.
             ended = await asyncio.gather(*steps, return_exceptions=True)
+            # Of several failures the first in the order of paths counts, and not the one that came first in time.
             for each in ended:
                 if isinstance(each, BaseException):
                     raise each
@@ -293,6 +300,7 @@ class OpenSegment:
         refs = {path: each.ref for path, each in recorded.items() if each.ref}
         if not refs:
             return found
+        # The end of one of these calls may still be put off, and the ledger is about to be read.
         await self.writer.flush()
 
         def read(snapshot: Snapshot) -> dict[str, StepOutcome]:
@@ -316,8 +324,10 @@ class OpenSegment:
             transaction.require(taken.lease)
             history = self._journal.read(transaction, taken.run)
             assert history is not None  # noqa: S101 - it is held
+            # An attempt before this one has written it.
             if history.cancel_seen is not None:
                 return
+            # `see_cancel` withdraws the questions that it finds here, which are those of the present wave.
             history.waiting = RunWaiting(segment=taken.segment, waits=waits)
             seen = see_cancel(transaction, self._journal, history, taken.segment)
             transaction.put(RUNS, self._journal.append(transaction, history.row, seen))
@@ -332,6 +342,7 @@ class OpenSegment:
         taken, journal = self.taken, self._journal
         who = await self._segments.who(taken)
         known = {thing.path for thing in things} | outcomes.keys()
+        # Waits of the blueprint that are neither over nor known begin with this entry.
         begun = [wait for wait in wave.waits if wait.path not in known]
 
         def write(transaction: Transaction) -> None:
@@ -347,6 +358,7 @@ class OpenSegment:
                     question = question_of(history, wait, thing, journal.clock.now())
                     # The worker that makes the calls may not answer where an approver has to.
                     question = structs.replace(question, via=who.get("via", ""))
+                    # The id is the same in every attempt: a question that was asked before is not asked twice.
                     if transaction.put(PENDING, question, only_new=True):
                         transaction.append(asked_record(history, thing.id, who))
             row = journal.append(transaction, history.row, RunWaiting(segment=taken.segment, waits=tuple(waits)))
@@ -411,6 +423,7 @@ class OpenSegment:
 
 
 def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:
+    # The row names a question alone: it is the one thing that a person can answer.
     action = next((each.id for each in waits if each.kind in {"action", "person"}), None)
     kind = waits[0].kind.upper() if waits else ""
     return structs.replace(row, status="waiting", waits_for=action, code=kind)

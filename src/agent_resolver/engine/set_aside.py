@@ -56,6 +56,7 @@ def put_aside(
     action = question_id(row.id, f"?{row.entries}")
     remedy = f"Answer `{RETRY_ANSWER}` to try again, or `give up` to take back what was done"
     question = f"{without_surrogates(problem.message)[:_MAX_MESSAGE]}. {remedy}"
+    # The worker that makes the calls may not answer where an approver has to.
     asked = structs.replace(open_question(history, action, question, now, role="approver"), via=who.get("via", ""))
     transaction.put(PENDING, asked, only_new=True)
     transaction.append(asked_record(history, action, who))
@@ -74,6 +75,7 @@ def put_aside_damaged(transaction: Transaction, journal: BlueprintJournal, row: 
     """Leave a run alone whose journal cannot be read; nothing is added to what is damaged."""
     drop_waits(transaction, row.id)
     transaction.put(WAITS, WaitRow(due=journal.now() + _LOOK_AGAIN_MILLISECONDS, run=row.id))
+    # The run is looked at every hour, and recorded as set aside once.
     if row.code != DAMAGED:
         transaction.put(RUNS, structs.replace(row, status="waiting", code=DAMAGED))
         # The names in the row may have been edited: none of them is recorded.

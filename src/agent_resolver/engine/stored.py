@@ -72,6 +72,7 @@ class StoredEngine:
         """
         deadline = time.monotonic() + seconds
         if self._is_open:
+            # The run goes on without this caller; how far it is, is looked up below.
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self.worker.drive(run)

@@ -109,6 +109,7 @@ def take_run(
     """
     row = transaction.get(RUNS, run)
     if row is None or row.kind != "blueprint":
+        # A row of the queue without a run would be found as due again and again.
         drop_waits(transaction, run)
         return None
     lease = claim_in(transaction, journal.store, lease_name(run), journal.seconds(), LEASE_SECONDS)
@@ -120,17 +121,20 @@ def take_run(
         assert history is not None  # noqa: S101 - its row was there a moment ago
         who = names_of(history.started.starter, worker)
         taking = _Taking(transaction, journal, history, lease, who)
+        # A suspect is left alone while another one is watched here: if this process ends, it is clear which run did it.
         taken = taking.take() if takes_suspects or not taking.is_suspect else None
     except DamagedRun:
         put_aside_damaged(transaction, journal, row)
         taken = None
     if taken is None:
+        # Nothing of the run is driven here, so that it needs no lease.
         release_in(transaction, lease)
     return taken
 
 
 def _look_later(transaction: Transaction, run: str, now: int) -> None:
     """Leave a run that another process has: it is looked at again, and not all the time."""
+    # A row that stayed due would be found again at once, for as long as the other process has the run.
     if any(row.due <= now for row in transaction.find(WAITS, {"run": run})):
         drop_waits(transaction, run)
         transaction.put(WAITS, WaitRow(due=now + _BUSY_MILLISECONDS, run=run))
@@ -152,6 +156,7 @@ class _Taking:
     @property
     def is_suspect(self) -> bool:
         """True if the run may be the one that ended the processes which had it."""
+        # A run that waits came to the end of its segment, so that no attempt counts against it.
         return self._history.is_in_segment and self._count_attempts() >= SUSPICIOUS_ATTEMPTS
 
     def take(self) -> Taken | None:
@@ -176,6 +181,7 @@ class _Taking:
         tried = self._count_attempts()
         # It begins where it began before, so that an engine finds the steps that it has recorded.
         folded = fold(history, self._look_up, first=newest.first, again=newest.again)
+        # The newest entry of this kind says what the run waited for when the segment began.
         waiting = next((each for each in reversed(history.entries) if isinstance(each, RunWaiting)), None)
         still = _still_waiting(waiting, folded, newest.again)
         if tried >= MAX_ATTEMPTS:
@@ -213,9 +219,12 @@ class _Taking:
             newest = history.segment
             seen = see_cancel(self._transaction, self._journal, history, newest.segment if newest else 0)
             entries.append(seen)
+            # The fold below has to know of the wish, which is written only later, with the new segment.
             history.apply(seen)
+            # The wave that waited is left, and with it everything that it waited for.
             history.waiting = None
             folded = fold(history, self._look_up)
+        # Nothing is left to do but to write the end, which takes a segment as well.
         if isinstance(folded.move, Ended):
             return _Beginning(folded=folded, entries=entries, again=frozenset(), still=())
         wave = folded.move
@@ -223,6 +232,7 @@ class _Taking:
         waits = {wait.path: wait for wait in wave.waits}
         resolved = resolve(history, waits, things, self._transaction, self._journal.now())
         entries += resolved.ended
+        # Any answer but the one that asks for another attempt gives the run up.
         if resolved.answer is not None and not asks_for_retry(resolved.answer):
             entries += _given_up(wave, folded.outcomes, history.waiting)
         _add_outcomes(folded.outcomes, entries)
@@ -248,6 +258,7 @@ class _Taking:
         """Leave a run waiting; what ended meanwhile is written down."""
         history, transaction = self._history, self._transaction
         row = history.row
+        # A run that waits on as before gets no entry: else its journal would grow with every look.
         if beginning.entries:
             segment = history.segment.segment if history.segment else 0
             code = history.waiting.code if history.waiting is not None else ""
@@ -263,10 +274,12 @@ class _Taking:
     def _put_started(self, entries: list[Entry]) -> None:
         history, transaction = self._history, self._transaction
         row = self._journal.append(transaction, history.row, *entries)
+        # A run that is to end keeps the status that says so while it is driven.
         status: RunStatus = "running" if history.cancel is None else "cancelling"
         changed = structs.replace(row, status=status, lease=self._lease.number, waits_for=None, code="")
         transaction.put(RUNS, changed)
         drop_waits(transaction, row.id)
+        # The history that the segment goes on with has to say what was just written.
         for entry in entries:
             history.apply(entry)
         history.row = changed

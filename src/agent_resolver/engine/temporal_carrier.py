@@ -125,6 +125,7 @@ class TemporalCarrier:
         self._client = client = await connect(place, sealed_converter(codec), identity)
         self._host = host = SegmentHost(segments, place, capacity, self._watch)
         await self._answered(require_namespace(client))
+        # One worker listens to the queue of the project, and one to the queue of this process alone.
         self._workers = [
             Worker(
                 client,
@@ -132,6 +133,7 @@ class TemporalCarrier:
                 workflows=[BlueprintWorkflow],
                 activities=host.shared_activities,
                 workflow_runner=workflow_sandbox(),
+                # A server that cannot notice a lost process must find no workflow in the memory of one.
                 max_cached_workflows=_MOST_WORKFLOWS if place.is_versioned else 0,
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=_STICKY_SECONDS),
                 max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_SECONDS),
@@ -158,6 +160,7 @@ class TemporalCarrier:
             if place.is_versioned:
                 await self._answered(set_current_version(client, place.deployment, self._build))
         except BaseException:
+            # A worker that is refused must not go on polling.
             await self.close()
             raise
 
@@ -169,6 +172,7 @@ class TemporalCarrier:
 
     async def close(self) -> None:
         """End. What still runs is interrupted, and stays for another process."""
+        # Taken away first, so that `carry` returns and does not wait for what ends here.
         host, self._host = self._host, None
         for worker in self._workers:
             with suppress(RuntimeError):  # It has not begun, or has failed.
@@ -200,14 +204,17 @@ class TemporalCarrier:
             if self._broken is not None:
                 raise self._broken
             look = await self._look(run)
+            # A process that is to end still waits for runs that are open here, until they are handed on.
             is_leaving = self._is_stopping() and not (host is not None and host.has(run))
             if host is None or look.is_settled or is_leaving:
                 return
             now = loop.time()
+            # Patience counts from the last moment at which a living process had the run.
             if look.is_held:
                 began = now
             elif now >= next_signal:
                 next_signal, pause = now + pause, min(2 * pause, _MOST_SIGNAL_SECONDS)
+                # A workflow that did nothing for so long is replaced by one that takes the run up from the store.
                 replaces = replaces or now - began > self._place.patience_seconds
                 try:
                     await self._wake(run, look.gone, replaces=replaces)
@@ -258,7 +265,9 @@ class TemporalCarrier:
             id=f"{place.queue}/{run}",
             task_queue=place.queue,
             id_conflict_policy=conflict,
+            # An earlier workflow of the run may have ended, and the store says that there is more to do.
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            # A workflow that begins takes the run up by itself.
             start_signal=None if replaces else message.WAKE,
             start_signal_args=() if replaces else [gone],
             rpc_timeout=timedelta(seconds=_CALL_SECONDS),
@@ -278,6 +287,7 @@ class TemporalCarrier:
             if row is None or row.status in FINISHED:
                 return True, "", ""
             waits = snapshot.find(WAITS, {"run": run})
+            # A row that is due belongs to a run that can go on, although its status is still `waiting`.
             is_waiting = row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)
             lease = snapshot.get(LEASES, lease_name(run))
             is_held = lease is not None and lease.until > journal.seconds()

@@ -48,6 +48,7 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
 
     def with_context(self, context: SerializationContext) -> Self:
         """The same codec for the payloads of one workflow."""
+        # Payloads may belong to something else than a workflow.
         workflow_id = getattr(context, "workflow_id", None) or ""
         return type(self)(self._store, self._seal, self._prefix, workflow_id)
 
@@ -87,6 +88,7 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
         return Payload(metadata={_ENCODING: encoding}, data=self._seal.close(content, self._purpose(encoding)))
 
     def _purpose(self, encoding: bytes) -> str:
+        # The purpose has the encoding in it, so that a reference cannot be passed off as a content.
         return f"temporal/{encoding.decode()}/{self._workflow_id}"
 
     @property
@@ -97,6 +99,7 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
         run, reference = self._run, f"temporal-{hashlib.sha256(content).hexdigest()}"
         body = self._seal.close(content, payload_purpose(run, reference))
         row = ArtifactRow(task=run, digest=reference, body=body)
+        # Found by its digest, so that a payload which is sent again is there already.
         await self._store.write(lambda transaction: transaction.put(ARTIFACTS, row, only_new=True))
         return reference
 

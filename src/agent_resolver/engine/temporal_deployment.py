@@ -58,11 +58,13 @@ async def set_current_version(client: Client, deployment: str, build: str) -> bo
             current = info.routing_config.current_deployment_version.build_id
             if current == build:
                 return True
+            # An older build must not take the dispatch back from a newer one.
             if current and _order_of(current) > _order_of(build):
                 return False
             known = {summary.deployment_version.build_id for summary in info.version_summaries}
             if build in known:
                 await _set_current(client, deployment, build, found.conflict_token)
+                # The answer is looked for at once: another worker may have set a version in the same moment.
                 continue
         except RPCError as error:
             if error.status in _TOO_MANY:
@@ -99,6 +101,7 @@ async def require_one_machine(client: Client, place: TemporalPlace) -> None:
         )
         found = await client.workflow_service.describe_task_queue(request)
         machines = {poller.identity.rpartition("/")[0] for poller in found.pollers}
+        # A poller whose name has no machine in it is not a worker of ours.
         others = sorted(machines - {place.machine, ""})
         if others:
             problem = f"A worker of another machine, {others[0]}, drives the runs of this project"
@@ -107,4 +110,5 @@ async def require_one_machine(client: Client, place: TemporalPlace) -> None:
 
 
 def _order_of(build: str) -> tuple[int, ...]:
+    # As numbers: compared as texts, build 10 would come before build 9.
     return tuple(int(number) for number in re.findall("[0-9]+", build))

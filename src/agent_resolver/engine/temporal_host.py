@@ -69,6 +69,7 @@ def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes]
             kind = type(error).__name__
             words = str(error) if isinstance(error, ResolverError | OSError) else f"{kind}{place_of(error)}"
             self.report(words)
+            # A state that cannot be used now may be usable soon. A lease that is lost does not come back.
             is_passing = isinstance(error, FileError | OSError) and not isinstance(error, LeaseLost)
             raise ApplicationError(kind, type=kind, non_retryable=not is_passing) from None
 
@@ -160,6 +161,7 @@ class SegmentHost:
         asked: message.CallOrder = message.decode(order, message.CallOrder)
         async with self._using(asked.segment) as held:
             opened = held.opened
+            # The first call of a wave looks for the wish to cancel, and the others share what it finds.
             if held.wave != asked.wave:
                 held.wave, held.wish = asked.wave, opened.new_wish()
             try:
@@ -170,7 +172,9 @@ class SegmentHost:
                     segment=asked.segment, path=asked.call.path, problem=str(error), hint=error.hint
                 )
             found = await opened.outcomes_of({asked.call.path: recorded})
+            # `wait` is given paths alone, and finds their outcomes here.
             opened.taken.known.update(found)
+            # The workflow cannot read the ledger, so that it gets the result itself.
             if recorded.ref:
                 recorded = Recorded(outcome=found[asked.call.path])
             return message.CallAnswer(
@@ -263,6 +267,7 @@ class SegmentHost:
     async def _using(self, segment: str) -> AsyncIterator[_Held]:
         held = self._held.get(segment)
         if held is None:
+            # The run was given back here, and another process may have taken it up since.
             raise LeaseLost(lease_name(segment.rpartition(":")[0]))
         held.running += 1
         try:
@@ -273,6 +278,7 @@ class SegmentHost:
 
     async def _drop_own(self, run: str) -> None:
         """Give back a segment of the run that is open here: the workflow has left it, or is another one."""
+        # A segment with an activity under way is still in use, and is left alone.
         for held in [each for each in self._held.values() if each.opened.taken.run == run and not each.running]:
             await self._drop(held)
 
@@ -281,6 +287,7 @@ class SegmentHost:
 
     async def _close(self, held: _Held, ending: ReasoningEnd) -> None:
         taken = held.opened.taken
+        # Two activities may come here for one segment, and it ends once.
         if self._held.pop(taken.id, None) is None:
             return
         try:
@@ -289,6 +296,7 @@ class SegmentHost:
             await self._segments.give_back(taken)
             if self._watch is not None:
                 self._watch(taken.run, "ended")
+            # The old event wakes all that wait now; later ones wait for the next change.
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 

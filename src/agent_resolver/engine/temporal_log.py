@@ -42,6 +42,7 @@ class _TemporalLog(logging.Handler):
 
     def _note_away(self, message: str) -> None:
         now = time.monotonic()
+        # Once a minute is enough of a message that comes many times a second.
         if _POLL in message and now >= self._next_away:
             self._next_away = now + _AWAY_SECONDS
             _log.warning("The Temporal server does not answer; this worker asks again until it does")

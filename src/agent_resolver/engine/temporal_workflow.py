@@ -78,6 +78,7 @@ class BlueprintWorkflow:
     async def run(self, carried: bytes) -> None:  # noqa: ARG002 - read in `__init__`, before the first signal
         """Take the run up again and again, until it has ended."""
         while True:
+            # Cleared before the look: a signal during the look leads to another one.
             self._is_woken = False
             answer = await self._take()
             if isinstance(answer, message.Begun):
@@ -85,6 +86,7 @@ class BlueprintWorkflow:
             if isinstance(answer, message.Gone):
                 return
             if self._is_long():
+                # Raises, so that this history ends here and the next one goes on from `run`.
                 self._continue()
             await self._rest(answer.seconds)
 
@@ -92,6 +94,7 @@ class BlueprintWorkflow:
     def wake(self, gone: str) -> None:
         """Look at the run again; a process of that name is gone, if one is named."""
         self._is_woken = True
+        # A name other than that of the present process is old news, and must not end the segment.
         if gone and gone == self._executor and self._driving is not None:
             self._is_lost = True
             self._driving.cancel()
@@ -123,6 +126,7 @@ class BlueprintWorkflow:
         self._driving, self._executor = None, ""
         if error is None:
             return effects.rest
+        # Where the process is known to be gone, the run can be taken up at once.
         return message.Rest(seconds=0.0 if self._is_lost else _PAUSE_SECONDS)
 
     async def _attempt(self, work: Coroutine[Any, Any, Any]) -> BaseException | None:
@@ -133,6 +137,7 @@ class BlueprintWorkflow:
         except ActivityError as error:
             return error
         except asyncio.CancelledError as error:
+            # The workflow itself was cancelled, which must not be swallowed.
             if not self._is_lost:
                 raise
             return error
@@ -192,6 +197,7 @@ class _Effects:
         course = self._course(before, is_cancelled=begun.is_cancelled)
         move = course.next_move()
         first = "" if isinstance(move, Ended) else move.paths[0]
+        # Both took the same course from the same outcomes: if they differ, one has a fault, and nothing may follow.
         if first != begun.first:
             raise RuntimeError("the workflow and the store disagree about the next wave")
         start = SegmentStart(

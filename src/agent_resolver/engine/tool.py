@@ -76,6 +76,7 @@ class BlueprintTool:
             elif not await self._runs.start(
                 self._blueprint, arguments, below, run, self.descriptor.rules.classification
             ):
+                # A run of this id is there already, and has to be that of the same call.
                 await self._require_same_call(run, arguments)
             if handle is not None:
                 handle.keep(run)
@@ -127,6 +128,7 @@ class BlueprintTool:
                 pause = max(_REPORT_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began))
             return await finishing
         finally:
+            # Only the waiting ends, also where the caller has left: the run goes on.
             finishing.cancel()
 
     async def run_of(self, arguments: dict[str, Any], context: CallContext) -> str:

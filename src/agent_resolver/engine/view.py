@@ -53,6 +53,7 @@ def _is_started(history: History, tool: str, path: str, snapshot: Snapshot) -> b
 def _with_other_steps(steps: list[StepView], history: History) -> list[StepView]:
     """Add the steps of the blueprint that no wave has: those before a step that has started were left out."""
     places = {step.id: place for place, step in enumerate(history.blueprint.dag.steps)}
+    # The path of a compensation or of one item belongs to the step that is in it.
     started = [places[parse_path(step.path).step] for step in steps]
     is_done = history.ended is not None and history.ended.status == "done"
     last = max(started, default=-1)

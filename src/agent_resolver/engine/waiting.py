@@ -41,6 +41,7 @@ def wait_rows(run: str, waits: Iterable[AwaitedThing]) -> list[WaitRow]:
     rows = []
     for thing in waits:
         awaited = signal_key(run, thing.id) if thing.kind == "signal" else thing.id
+        # Without a deadline, a row sorts behind all others, and only an event makes it due.
         rows.append(WaitRow(due=thing.due or FAR, run=run, awaited=awaited))
     return rows
 
@@ -73,6 +74,7 @@ def question_id(run: str, path: str) -> str:
 
 def question_of(history: History, wait: StepWait, thing: AwaitedThing, now: str) -> PendingAction:
     """The question of a step that waits for a person."""
+    # A template may put any text of a result into the question, and a lone surrogate cannot be kept.
     question = without_surrogates(wait.question)[:_MAX_QUESTION]
     expires_at = moment_of(thing.due) if thing.due else None
     return open_question(history, thing.id, question, now, role=wait.role or "approver", expires_at=expires_at)
@@ -137,6 +139,7 @@ def resolve(
 
 def is_call_ready(thing: AwaitedThing, snapshot: Snapshot, now: int) -> bool:
     """True if a call that waits is to be made again."""
+    # A question that has expired is asked again by the call, which also finds a secret that is there now.
     if thing.due and thing.due <= now:
         return True
     if thing.kind == "run":
@@ -164,6 +167,7 @@ def _outcome_of(
                 return StepDone(action.answer)
     if not is_over:
         return None
+    # The blueprint may say what counts where nothing came; without that, the wait fails.
     if wait.default is not UNSET:
         return StepDone(wait.default)
     return step_failed(FailureCode.TIMEOUT, "Nothing came in time", is_final=True)

@@ -68,6 +68,7 @@ SegmentEnding = Ended | Literal["WAITS", "HANDED_ON"]
 async def follow_course(start: SegmentStart, effects: SegmentEffects) -> SegmentEnding:
     """Make wave after wave, until the run waits, is handed on, or ends."""
     course, move = start.course, start.move
+    # None from the second wave on: then every call is made.
     again: frozenset[str] | None = start.again
     outcomes, still = dict(start.outcomes), start.still
     while True:
@@ -95,5 +96,6 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
         move, again, outcomes, still = course.next_move(), None, {}, ()
         # The end of a run is written even while the process stops: handing it on would only cost time.
         if isinstance(move, Wave) and effects.is_stopping():
+            # A wait for nothing hands the run on: it is due at once, for any process.
             await effects.wait(Wave(), {}, [])
             return "HANDED_ON"

@@ -60,6 +60,7 @@ class Worker:
         """Set once a server that carries runs did not answer for a long time."""
         self.is_stopping = False
         """True once no further run is taken up."""
+        # A function and not a value: segments ask it between two waves.
         segments.is_stopping = lambda: self.is_stopping
         segments.report = self._report_of
 
@@ -71,6 +72,7 @@ class Worker:
         """
         loop = asyncio.get_running_loop()
         while not self.is_stopping:
+            # Cleared before the look: a change during the look ends the wait that follows it.
             self._changed.clear()
             try:
                 if loop.time() >= self._next_look:
@@ -106,6 +108,7 @@ class Worker:
             await self._start([run])
             task = self._driven.get(run)
         if task is not None:
+            # A caller that leaves must not end a run which others drive or wait for as well.
             await asyncio.shield(task)
 
     async def drain(self) -> None:
@@ -118,6 +121,7 @@ class Worker:
         while not self.is_stopping:
             await self._adopt()
             wait = await self._take_due()
+            # What becomes due at a later time is left for another worker.
             if not self._driven and wait > 0:
                 break
             if not self._driven:
@@ -134,6 +138,7 @@ class Worker:
     async def _end(self) -> None:
         if self._driven:
             await asyncio.wait(self._driven.values())
+        # Segments may still be open here whose `carry` has returned.
         if isinstance(self._driver, Carrier):
             await self._driver.settle()
         if self.broken is not None:
@@ -152,6 +157,7 @@ class Worker:
         rows = await self._journal.store.read(lambda snapshot: snapshot.find(WAITS, limit=limit))
         now = self._journal.now()
         others = [row for row in rows if row.run not in self._left and row.run not in self._driven]
+        # A run has a row for each thing that it waits for.
         due = list(dict.fromkeys(row.run for row in others if row.due <= now))
         if due:
             # In no order: workers that begin with the same run would all but one come too late for every run.
@@ -187,6 +193,7 @@ class Worker:
             return found
 
         held = await self._journal.store.read(read)
+        # Each process is asked about once, however many runs it has, and outside of the transaction.
         owners = {owner for _, owner, is_free_now in held if owner and not is_free_now}
         gone = {owner for owner in owners if self._journal.store.is_gone(owner)}
         found = [run for run, owner, is_free_now in held if is_free_now or owner in gone]
@@ -203,6 +210,7 @@ class Worker:
         try:
             await asyncio.wait((woken, changed), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # The one that did not happen must not stay behind.
             for task in (woken, changed):
                 task.cancel()
             await asyncio.gather(woken, changed, return_exceptions=True)
@@ -220,6 +228,7 @@ class Worker:
 
     async def _start_one(self, run: str) -> None:
         if isinstance(self._driver, Carrier):
+            # A carrier decides itself which process takes the run up, so that nothing is claimed here.
             task = self._driven[run] = asyncio.create_task(self._carry(self._driver, run))
             task.add_done_callback(lambda _: self._forget(run))
             return

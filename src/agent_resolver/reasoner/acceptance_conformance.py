@@ -53,6 +53,8 @@ async def _results_come_in_the_order_of_the_tests(runner: AcceptanceRunner) -> N
 
 
 async def _a_failed_test_says_why(runner: AcceptanceRunner) -> None:
+    # In this order: another output, a result that is missing, a result and an input of a wrong type, and a result for a
+    # step that is not there.
     wrong: tuple[dict[str, Any], ...] = (
         {**_PASSING, "output": 2},
         {**_PASSING, "results": {}},

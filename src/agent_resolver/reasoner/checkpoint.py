@@ -113,6 +113,7 @@ class StoreSaver(BaseCheckpointSaver[str]):
             for each in _configs_of_threads(transaction, config):
                 saver = self._upstream(transaction, each)
                 found += saver.list(each, filter=filter, before=before, limit=limit)
+            # Each thread gives up to the limit, and the limit holds for all of them together.
             return found[:limit]
 
         for checkpoint in await self._store.write(read):

@@ -64,6 +64,7 @@ def _require_environment(caller: Caller, environment: str) -> None:
     known = get_args(Environment)
     if environment not in known:
         raise RefusedEnvironment(environment, "there is no such environment", f"choose one of: {', '.join(known)}")
+    # Without an issuer, callers have the names that their machine gives them; in `prd` a name has to be proven.
     if environment == "prd" and not caller.is_verified:
         problem = f"no issuer vouches for {caller.id}"
         hint = "name an issuer in `[identity]` of agent.toml and give a token of it, or choose `dev` or `stg`"

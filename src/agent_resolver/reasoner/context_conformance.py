@@ -27,6 +27,7 @@ _DOCUMENTS: Final = {
     "guides/vpn.md": "The VPN asks for a certificate. Renew the certificate every year.",
 }
 _QUESTION: Final = "How do I renew the certificate of the VPN?"
+# Syntax of query languages, control and bidirectional characters, a lone surrogate, and a text without end.
 _HOSTILE: Final = ("", " ", '"', "' OR 1=1 --", "AND NOT (", "*", "\x00", "\u202e", "\ud800", "ü" * 100_000)
 _STATES: Final = {"mail": "degraded", "orders": "healthy", "search": "down"}
 _MAX_SUMMARY: Final = 500

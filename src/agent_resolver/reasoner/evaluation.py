@@ -116,6 +116,7 @@ def plan_faults(drafted: Drafted, tools: Sequence[Descriptor]) -> tuple[str, ...
     subject = OpsSubject(
         blueprint=blueprint,
         tools=by_id,
+        # Allowed hosts are a setting of a project, and not for a planner to keep.
         policy=OpsPolicy(egress=("*",), authorized=frozenset(by_id)),
         context=_CONTEXT,
         caller=_CALLER,

@@ -55,8 +55,10 @@ async def gather_evidence(
     references = {name: artifact.content for name, artifact in sorted(state.artifacts.items())}
     loose = {"arguments": state.arguments, "result": state.result}
     references |= {name: reference for name, reference in loose.items() if reference}
+    # One content may have several names, and is opened once.
     wanted = sorted(set(references.values()))
     contents = {reference: await artifacts.plain(state.task_id, reference) for reference in wanted}
+    # Questions, records and the seal of the trail come from one snapshot, so that they belong together.
     kept = await store.read(lambda snapshot: _read_kept(snapshot, state, frozenset(wanted)))
     evidence = TaskEvidence(
         product=EvidenceProduct(version=__version__, python=platform.python_version(), rules=RULES_DIGEST),
@@ -106,6 +108,7 @@ def _evidence_action(action: PendingAction, *, has_words: bool) -> EvidenceActio
     is_in_words = action.type == "CLARIFICATION" and not action.needs
     if is_in_words and not has_words:
         fields["answer"] = None
+    # The digest stays where the words are left out, and binds the evidence to them.
     return EvidenceAction(**fields, answer_digest=answered)
 
 

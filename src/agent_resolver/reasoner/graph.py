@@ -54,6 +54,7 @@ class Channels(TypedDict, total=False):
 
     task: dict[str, Any]
     given: list[dict[str, str]]
+    # Not accumulated: the channel has the records of one step, and they are appended to the trail with its checkpoint.
     records: Annotated[list[dict[str, Any]], Topic(dict, False)]  # noqa: FBT003 - LangGraph's
 
 
@@ -98,6 +99,7 @@ def _wired_graph() -> TaskGraph:
         graph.add_node(name, _stage_node(name, run_stage))
     graph.add_node(GATE, _gate)
     graph.add_node(RESOLUTION, _resolve)
+    # Any stage may lead to any other, since the state alone says which one runs next.
     targets = [*STAGES, GATE, END]
     graph.add_edge(START, "request_intake")
     for name in STAGES:

@@ -59,11 +59,13 @@ def health_summary(reports: Sequence[HealthReport], max_characters: int = MAX_HE
     """
     ranked = sorted(reports, key=lambda report: HEALTH_STATES.index(_known_state(report)))
     statements = list(map(_statement, ranked))
+    # All statements are tried first, then one fewer each time, until what is left and its count fit.
     for count in range(len(statements), 0, -1):
         left_out = len(statements) - count
         parts = statements[:count] + ([f"{left_out} more"] if left_out else [])
         if len(summary := "; ".join(parts)) <= max_characters:
             return summary
+    # Not even the worst state fits as a whole, and its beginning says more than nothing.
     return shorten("; ".join(statements), max_characters) if statements and max_characters > 0 else ""
 
 

@@ -102,6 +102,7 @@ def _paragraphs(text: str) -> Iterator[str]:
         rest = paragraph.strip()
         while len(rest) > _MAX_PASSAGE:
             cut = rest.rfind(" ", 1, _MAX_PASSAGE + 1)
+            # A piece without a blank is one very long word, which is cut inside.
             place = cut if cut > 0 else _MAX_PASSAGE
             yield rest[:place]
             rest = rest[place:].lstrip()

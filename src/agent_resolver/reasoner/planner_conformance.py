@@ -73,6 +73,7 @@ def _tool(  # noqa: PLR0913 - the attributes of a tool
     )
 
 
+# `access.wipe` and `vault.open` are what an instruction hidden in a text would have the planner call.
 _TOOLS: Final = (
     _tool("access.wipe", "Wipe the access rights of a user.", {"user_id": {"type": "string"}}, _object({})),
     _tool("mail.send", "Send an email.", {"to": _ADDRESS, "subject": _TITLE, "body": _TITLE}, _object({})),

@@ -49,6 +49,7 @@ class StageWatch:
             TaskCancelled: No further stage shall begin.
             TaskHandedOver: None shall begin in this process.
         """
+        # Cancellation comes first: a cancelled task is not handed on to another process.
         if self._is_cancelled():
             raise TaskCancelled
         if self._is_stopping():

@@ -128,6 +128,7 @@ class Tasks:
             caller=caller,
             incident=request.incident,
         )
+        # The context is bound before anything is written: a refused environment leaves no task behind.
         golden = self._golden(state, caller)
         now = self._home.clock.now()
         first = self._first_artifact(state)
@@ -171,9 +172,11 @@ class Tasks:
         try:
             # Between the look and the claim another process may have brought it further.
             state = await self._state(task)
+            # A person with a fresh token has the rights of today; a worker adds none to those of the initiator.
             acting = acting_for(state.initiator, caller)
             golden = self._golden(state, acting)
             move = await self._next_input(state, caller)
+        # A cancellation gives the claim back as well; else the task would be taken until its lease ran out.
         except BaseException:
             await self._home.store.release(lease)
             raise
@@ -240,8 +243,10 @@ class Tasks:
         from langgraph.types import Command
 
         graph_state = await self._graph().aget_state(_config(state))
+        # The process ended before its first checkpoint, so that the task begins again from its first state.
         if not graph_state.values:
             return {"task": encode_state(state)}
+        # The process ended inside of a stage, which LangGraph runs again where no input is given.
         if not graph_state.interrupts:
             return None
         given = [answer for action in state.unresolved if (answer := await self._given(action.id, state, caller))]
@@ -295,6 +300,7 @@ class Tasks:
             run = TaskRun(context, watch)
             # LangGraph would report to LangSmith where a variable asks for it: requests stay on this machine.
             with tracing_context(enabled=False):
+                # Each checkpoint is written before the next node, so that a killed process repeats one stage at most.
                 await graph.ainvoke(move, config, context=run, durability="sync")
 
     @asynccontextmanager
@@ -305,6 +311,7 @@ class Tasks:
         driving = asyncio.current_task()
 
         def lose() -> None:
+            # Another process may work on the task already, so that whatever the stage awaits is cancelled.
             lost.set()
             if driving is not None:
                 driving.cancel()
@@ -320,10 +327,13 @@ class Tasks:
         except LeaseLost:
             raise TaskLost(state.task_id) from None
         except asyncio.CancelledError:
+            # A cancellation from outside goes on outwards; the one that `lose` caused becomes an error of the task.
             if not lost.is_set():
                 raise
+            # The request to cancel was our own, and must not reach the code that awaits this task.
             if driving is not None:
                 driving.uncancel()
+            # A task that has ended gives its lease back itself, which looks like a loss to the keeper.
             if not await self._has_ended_under(lease, state.task_id):
                 raise TaskLost(state.task_id) from None
         finally:
@@ -372,6 +382,7 @@ class Tasks:
         """
         self._require_valid(caller)
         state = await self._state(task)
+        # As for `resume`, a task of another caller is reported as unknown, so that ids cannot be probed.
         if not may_see_run(state.initiator, caller):
             raise UnknownTask(task)
 
@@ -381,6 +392,7 @@ class Tasks:
                 return row or first_row(state, "")
             lease = self._claim(transaction, task)
             if lease is None:
+                # Another process works on it, hears of the wish, and ends the task before its next stage.
                 asked = structs.replace(row, status="cancelling", changed_at=self._home.clock.now())
                 transaction.put(RUNS, asked)
                 transaction.append(task_record(state, AuditKind.RUN_CANCELLING, {}, caller))
@@ -391,6 +403,7 @@ class Tasks:
             return ended
 
         row = await self._home.store.write(end)
+        # To cancel a cancelled task changes nothing, and is not refused.
         if row.status in FINISHED and row.code != CANCELLED:
             raise TaskRefused(f"Task {task} has ended: {row.status}", f"`agent task show {task}`")
         return await self._view(task)
@@ -487,6 +500,7 @@ class Tasks:
             return row, found, transaction.get(ARTIFACTS, task, FIRST)
 
         try:
+            # Only a transaction lends the connection that the saver reads from, so that this read goes through `write`.
             row, found, first = await self._home.store.write(read)
             state = self._decoded(task, found, first)
         except (InvalidState, ValueError) as error:

@@ -66,6 +66,7 @@ def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
         return Drafted(questions=route(request, manifest).questions)
     capabilities = draft_capabilities(request.missing, manifest)
     tasks, steps, inputs = layout.tasks, layout.steps, layout.inputs
+    # No tool of the request is there yet, so that the drafts of the missing ones are the whole answer.
     if not tasks:
         return Drafted(capabilities=capabilities)
     # A plan that drops a stated value would look complete to the person who approves it.
@@ -113,6 +114,7 @@ def _clauses_for(
     best = max((fit for fit, _ in judged), default=Fit.NO)
     if best is not Fit.NO:
         return (next(clause for fit, clause in judged if fit is best),)
+    # A model may choose a tool that no rule would: then all parts of the request may state its values.
     return routing.split.clauses or split_request(words_of(request), manifest.is_verb).clauses
 
 
@@ -154,6 +156,7 @@ def _unused_by_tasks(made: _Accounted, manifest: ToolManifest) -> Iterator[Unuse
     for source, (profile, words) in readers.items():
         for value in unused_in(source, made.plan.used.get(source, ())):
             noun = stem(value.word)
+            # "Ticket 6 and invoice 6": a noun that only another tool has names another thing.
             is_other = manifest.relevance.knows(noun) and noun not in profile.weights
             if not is_repeated(value, words, is_other_thing=is_other):
                 yield value
@@ -211,6 +214,7 @@ def _phrase(task: ToolTask) -> list[str]:
     """A few words of the clauses of a task that its tool has too; those of its id if there are none."""
     known = {*task.profile.named, *task.profile.verbs}
     said = [word for clause in task.clauses for word in split_words(clause.source.mask)]
+    # Ids of plans have ASCII letters alone.
     shared = [word for word in said if stem(word) in known and word.isascii()]
     verbs = [word for word in said if any(stem(word) == clause.verb for clause in task.clauses)]
     # The verb is one of a known list, and so never a name.

@@ -43,6 +43,7 @@ def _draft(words: str, manifest: ToolManifest, taken: Iterable[str]) -> Capabili
         id=_new_id(words, clause, manifest, {*taken}),
         description=_description(words, clause),
         input_schema=_input_schema(mask_text(words), clause.verb if clause else ""),
+        # The request says nothing about the result, so that every object is allowed.
         output_schema={"type": "object", "properties": {}, "additionalProperties": True},
     )
 
@@ -72,6 +73,7 @@ def _domain(nouns: list[str], manifest: ToolManifest) -> str:
     stems = {stem(noun) for noun in nouns}
     for tool in manifest.tools.values():
         domain = domain_of(tool)
+        # A declared domain is free text, and has to fit as the first part of an id here.
         if stem(domain.lower()) in stems and re.fullmatch(r"[a-z][a-z0-9_]*", domain):
             return domain
     return nouns[-1] if nouns else "general"
@@ -104,6 +106,7 @@ def _stated_fields(source: MaskedText, verb: str) -> Iterable[tuple[str, dict[st
         named.append(found.span())
         yield _field_name(found[1]), _schema_of(source.text[found.start(2) : found.end(2)])
     for literal in literals_in(source):
+        # A literal that follows a `name:` has its field already.
         if not any(start <= literal.start < end for start, end in named):
             yield _name_of(literal, verb), _schema_of(literal.text)
 

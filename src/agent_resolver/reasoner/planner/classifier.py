@@ -75,6 +75,7 @@ class ToolManifest:
         self.tools = {name: by_id[name] for name in sorted(by_id)}
         self.profiles = tuple(profile_tool(tool) for tool in self.tools.values())
         self.relevance = Relevance(self.profiles)
+        # A tool may be called after a verb that the lists lack; in requests over these tools it counts as one then.
         self._verbs = frozenset(verb for profile in self.profiles for verb in profile.verbs)
 
     def is_verb(self, word: str) -> bool:
@@ -94,6 +95,7 @@ def newest_answer(answers: Sequence[Answer], key: str) -> str | None:
 
 def words_of(request: PlanRequest) -> str:
     """The words of the request: the intent, or the answer of the person where the intent was not clear."""
+    # An answer takes the place of the request, and is held to the same length.
     return (newest_answer(request.answers, REQUEST_KEY) or request.intent)[:MAX_INTENT]
 
 
@@ -156,6 +158,7 @@ def _unclear(split: SplitRequest, *, is_known: bool) -> PlanQuestion | None:
 def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
     """The match of a clause; of its parts, if each of them clearly has a tool of its own."""
     whole = match_clause(clause, manifest.profiles, manifest.relevance)
+    # Several things of one verb come first: a tool that fits the whole clause would take one value and drop the others.
     if several := _several(whole, manifest):
         return several
     if found := _looked_up(whole, manifest) or _other_antecedent(whole, manifest):
@@ -177,6 +180,7 @@ def _several(whole: ClauseMatch, manifest: ToolManifest) -> list[ClauseMatch]:
         return []
     for parts in ways:
         matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
+        # Every part has to be certain: a reading that leaves a value over is no better than the whole clause.
         if all(match.is_certain and _takes_all(match) for match in matches):
             return matches
     return []
@@ -188,12 +192,15 @@ def _looked_up(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None
     It asks for the one tool that only reads, needs nothing else, and takes all of the values.
     """
     clause = whole.clause
+    # A clause that names its thing and has a certain tool for it needs no second reading.
     if not is_reading(clause.verb) or (whole.is_certain and clause.heads):
         return None
     readers = [profile for profile in manifest.profiles if is_read_only(profile.tool)]
     found = [profile for profile in readers if _answers(clause, profile)]
+    # Of several tools that could answer none is picked here: the usual rules decide, or the person does.
     if len(found) != 1:
         return None
+    # The words gave no score, since the question names only values; the match has the least score that counts.
     match = ToolMatch(profile=found[0], fit=Fit.CLEAR, score=LEAST_SCORE)
     return ClauseMatch(clause=clause, best=(match,))
 
@@ -202,6 +209,7 @@ def _answers(clause: Clause, profile: ToolProfile) -> bool:
     """True if a question states all that a tool must be told, and asks about nothing that the tool does not know."""
     stated = read_stated(clause.source, profile.fields, [*map(stem, nouns_of(profile.tool))], clause.verb)
     required = [field.name for field in profile.fields if field.is_required]
+    # A field that is stated twice, with different words, is as open as one that is not stated at all.
     is_told = bool(required) and all(len(stated.values.get(name, ())) == 1 for name in required)
     if not is_told or unused_in(clause.source, stated.spans):
         return False
@@ -224,6 +232,7 @@ def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch
 def _takes_all(match: ClauseMatch) -> bool:
     """True if the best tool takes every value that the clause states."""
     clause, profile = match.clause, match.best[0].profile
+    # The head of the clause is the person's own word for the thing, which a bare number may follow.
     things = [*map(stem, nouns_of(profile.tool)), *clause.heads[:1]]
     stated = read_stated(clause.source, profile.fields, things, clause.verb)
     return not unused_in(clause.source, stated.spans)
@@ -243,6 +252,7 @@ def _tool_for_all(matches: list[ClauseMatch], manifest: ToolManifest) -> Descrip
 
 def _covers(profile: ToolProfile, clauses: list[Clause]) -> bool:
     verbs = len(profile.verbs) + len(profile.later_verbs)
+    # A tool that does far more things than the request has clauses would do what the request does not ask for.
     does_several = profile.later_verbs and abs(verbs - len(clauses)) <= 1
     return bool(does_several) and all(judge(clause, profile, is_whole=False) is Fit.CLEAR for clause in clauses)
 
@@ -260,6 +270,7 @@ def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Route
     choices = (*tools, NONE_OF_THEM) if in_doubt else (*tools,)
     key = f"choice.{number}"
     answer = newest_answer(answers, key)
+    # Any other answer leads to the same question again, with a note that it is not one of the choices.
     if answer is not None and answer in choices:
         return structs.replace(part, tool=tools.get(answer))
     question = PlanQuestion(key=key, text=_which(match, tools, answer, in_doubt=in_doubt), choices=choices)

@@ -35,6 +35,7 @@ _OBJECT_WEIGHT: Final = 1.0
 _OTHER_WEIGHT: Final = 0.4
 _FITTING_ID: Final = 1.15
 _UNFITTING_ID: Final = 0.8
+# `summary` and `summarize` share six letters; with fewer, `contract` and `control` would be forms of one word.
 _SAME_START: Final = 6
 
 
@@ -90,6 +91,7 @@ def match_clause(clause: Clause, profiles: Sequence[ToolProfile], relevance: Rel
     # A tool that clearly fits is never set aside for one in doubt that shares more words with the clause.
     surest = max(match.fit for match in found)
     kept = sorted((match for match in found if match.fit is surest), key=lambda match: (-match.score, match.id))
+    # Above the margin the best tool wins by itself; within it only the person can say which one is meant.
     least = kept[0].score * (1 - MARGIN)
     return ClauseMatch(clause=clause, best=tuple(match for match in kept if match.score >= least)[:MAX_CHOICES])
 
@@ -107,7 +109,9 @@ def judge(clause: Clause, profile: ToolProfile, *, is_whole: bool = True) -> Fit
     """
     verb_fit = _verb_fit(clause, profile, is_whole=is_whole)
     if verb_fit and not is_whole:
+        # A part of what the tool does may name any of its nouns, and not only the thing that the tool acts on.
         return verb_fit if count_matches(clause.heads, profile.named) or not clause.heads else Fit.NO
+    # The weaker one counts: the right action on a doubtful thing is in doubt, and so is the other way round.
     return min(verb_fit, _object_fit(clause, profile)) if verb_fit else Fit.NO
 
 
@@ -115,6 +119,7 @@ def _verb_fit(clause: Clause, profile: ToolProfile, *, is_whole: bool) -> Fit:
     if not clause.verb:
         # Words without a verb can be about a tool, but do not ask for it.
         return Fit.DOUBT
+    # A verb that the description has besides makes a tool fit a part of its work, and never a clause of its own.
     verbs = profile.verbs if is_whole else (*profile.verbs, *profile.later_verbs)
     likeness = _likeness(clause, verbs)
     if likeness > RELATED or _is_noun_made(clause, profile) or _is_action_named(clause, profile):
@@ -191,6 +196,7 @@ def _touches(noun: str, profile: ToolProfile) -> bool:
 
 def _score(clause: Clause, profile: ToolProfile, relevance: Relevance) -> float:
     objects = dict.fromkeys(clause.objects, _OBJECT_WEIGHT)
+    # A word that is an object already does not count once more among the others.
     others = {word: _OTHER_WEIGHT for word in clause.others if word not in objects}
     score = relevance.of_nouns({**others, **objects}, profile)
     # The verb may name the thing as well: "email Alice" asks for a mail.
@@ -213,6 +219,7 @@ def _identity(clause: Clause, profile: ToolProfile) -> float:
     """The factor for a tool that takes one thing or several, as the clause asks for."""
     if not is_reading(clause.verb):
         return 1.0
+    # A number names one thing, so that the tool which takes an identifier is ahead of the one that lists.
     if clause.has_number:
         return _FITTING_ID if profile.needs_id else 1.0
     if not clause.is_plural:

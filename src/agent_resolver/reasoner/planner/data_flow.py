@@ -73,6 +73,7 @@ def _item_members(field: InputField, path: tuple[str, ...]) -> Iterator[OutputMe
     if not isinstance(items, dict):
         return
     most = field.schema.get("maxItems", MAX_UNBATCHED_ITEMS)
+    # A schema may promise more items than a blueprint may ever run over.
     limit = min(most, MAX_ITEMS) if isinstance(most, int) and most > 0 else MAX_UNBATCHED_ITEMS
     name = _singular_name(field.name)
     if types_in(items) == {"object"}:
@@ -97,6 +98,7 @@ def _singular_name(name: str) -> str:
 def means_same(member: OutputMember, maker: Descriptor, field: InputField, taker: Descriptor) -> bool:
     """True if an output of one tool is what an input of another asks for, by their names."""
     if field.is_identifier:
+        # A bare `id` is that of the thing which the tool acts on, or of its domain.
         things = {field.noun} if field.noun else {*nouns_of(taker), singular(domain_of(taker))}
         return member.field.is_identifier and member.thing in things
     if [*map(stem, field.words)] != [*map(stem, member.field.words)]:
@@ -135,6 +137,7 @@ def fits(narrow: dict[str, Any], field: InputField) -> bool:
 
 def schema_at(schema: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
     """The schema of a part of a value, which may be null where the part may not be there."""
+    # The same rules that check a blueprint derive the schema, so that planner and check agree.
     return schema_of(ComputedValue(Lookup("result", tuple(path))), {"result": schema})
 
 
@@ -153,6 +156,7 @@ def member_fits(member: OutputMember, maker: Descriptor, field: InputField) -> b
         return False
     if not member.is_item:
         return fits(schema_at(schema, member.path), field)
+    # A value that may be null instead of a list cannot be run over: the run would fail at that step.
     is_list = "array" in types_in(schema_at(schema, member.path)) and "null" not in _names(schema, member.path)
     return is_list and fits(item_schema_at(schema, member), field)
 

@@ -50,6 +50,7 @@ def draft_blueprint(
 ) -> Blueprint:
     """Write the blueprint of a plan."""
     written = [_step(step, inputs.names) for step in steps]
+    # Compensations are looked for once all steps are there: only the last step can do without one.
     with_undo = [_with_needed_undo(written, position, tools) for position in range(len(written))]
     ordered = _mark_parallel(with_undo, {step.id: step.reads for step in steps}, tools)
     dag = Dag(steps=tuple(ordered), input_schema=inputs.schema, output_mapping=output_of(ordered, tools))
@@ -127,6 +128,7 @@ def _mark_parallel(
     groups: list[list[Step]] = []
     for step in steps:
         group = groups[-1] if groups else []
+        # Steps of a group start together, so that none of them may read the result of another.
         is_free = _only_reads(step, tools) and not {each.id for each in group} & {*reads[step.id]}
         if group and is_free and _only_reads(group[-1], tools):
             group.append(step)
@@ -159,6 +161,7 @@ def highest(tools: Iterable[Descriptor]) -> Classification:
 
 def output_of(steps: Sequence[Step], tools: Mapping[str, Descriptor]) -> Any:  # noqa: ANN401 - a template
     """The result of a run: that of the last step, and what was read for the person and not for another step."""
+    # All templates as one text, in which the name of each step that another one reads appears.
     read = " ".join(map(_templates_of, steps))
     shown = [step for step in steps[:-1] if _only_reads(step, tools) and not re.search(rf"steps\.{step.id}\b", read)]
     if not shown:

@@ -60,6 +60,7 @@ def types_in(schema: dict[str, Any]) -> frozenset[str]:
     names = {declared} if isinstance(declared, str) else {name for name in declared if isinstance(name, str)}
     for option in _options(schema):
         names |= types_in(option)
+    # Without a type, a list of texts still shows that the value is a text.
     if not names:
         names = {"string"} if choices_in(schema) else set()
     return frozenset(names - {"null"})
@@ -94,6 +95,7 @@ def fields_of(schema: dict[str, Any]) -> tuple[InputField, ...]:
     found = [_field(name, member, is_required=name in names) for name, member in known]
     # An argument that must be given but is not described can still be asked for.
     found += [InputField(name=name, schema={}, is_required=True) for name in names if name not in members]
+    # The sort is stable: the order of the schema stays within required and within optional fields.
     return tuple(sorted(found, key=lambda field: not field.is_required))
 
 
@@ -141,4 +143,5 @@ class _Expansion:
             return {}
         target = self._document.target(reference)
         inside = self.expand(target, level + 1) if isinstance(target, dict) else {}
+        # Keywords may stand beside `$ref` since JSON Schema 2019-09; those written at the place itself win.
         return {**inside, **kept}

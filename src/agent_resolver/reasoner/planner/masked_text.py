@@ -11,6 +11,7 @@ QUOTED = re.compile(
 )
 EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"',;]+[^\s<>\"',;.!?)]")
+# Quoted text comes first: an address inside of it is a part of that text.
 _LITERALS: Final = (QUOTED, URL, EMAIL)
 FILLER: Final = "\ufffc"
 """Stands for each character of a literal, so that places in the text stay what they are."""

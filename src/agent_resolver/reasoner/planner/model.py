@@ -99,6 +99,7 @@ class ModelPlanner:
         routing = route(request, manifest)
         parts = open_parts(routing)
         confirmed = confirmed_choices(parts, request.answers, manifest.tools)
+        # A part that the person has answered needs no model.
         asked = [part for part in parts if part.number not in confirmed]
         if not parts or not manifest.tools:
             return classify_routing(routing)
@@ -158,6 +159,7 @@ class ModelPlanner:
         # A question that is cut would be another question, so that the offline planner decides instead.
         if len(text) > MAX_QUESTION:
             return Consulted(codes=(FALLBACK, "QUESTION_TOO_LONG"))
+        # The schema of the answer is made for the same question, so that it need not be a part of the key.
         key = digest([prompt.digest, text])
         # The tokens of a kept answer were counted when it was given.
         if key in self._answers:
@@ -165,6 +167,7 @@ class ModelPlanner:
         tokens = 0
         turns: tuple[str, ...] = (text,)
         for _ in range(_ATTEMPTS):
+            # The first answer may have used up what was left: the repair is paid from the same limit.
             left = None if request.tokens_left is None else request.tokens_left - tokens
             if left is not None and left <= 0:
                 return Consulted(tokens=tokens, codes=(FALLBACK, "TOKEN_LIMIT_REACHED"))
@@ -177,6 +180,7 @@ class ModelPlanner:
             if not read.fault:
                 self._keep(key, read.document)
                 return Consulted(document=read.document, tokens=tokens, codes=(WITH_MODEL, prompt.label))
+            # The second turn has the question, the refused answer and its fault, and no more.
             turns = (text, reply.text[:MAX_QUESTION], repair_question(read.fault))
         return Consulted(tokens=tokens, codes=(FALLBACK, "MODEL_ANSWER_REFUSED"))
 
@@ -191,6 +195,7 @@ class ModelPlanner:
 
     def _keep(self, key: str, document: dict[str, Any]) -> None:
         if len(self._answers) >= _KEPT_ANSWERS:
+            # A dict keeps the order of insertion, so that this is the oldest answer.
             self._answers.pop(next(iter(self._answers)))
         self._answers[key] = document
 

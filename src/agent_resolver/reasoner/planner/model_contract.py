@@ -34,6 +34,7 @@ def read_answer(text: str, schema: dict[str, Any]) -> ReadAnswer:
         return ReadAnswer(fault="it has no JSON object")
     try:
         document = msgspec.json.decode(text[start : end + 1])
+    # A lone surrogate in the text cannot be encoded, and deep nesting exhausts the stack.
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return ReadAnswer(fault="it is not valid JSON")
     faults = schema_faults(compile_schema(schema), document, "answer")

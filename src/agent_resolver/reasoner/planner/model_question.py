@@ -48,6 +48,7 @@ def choice_question(
         "parts": [{"part": part.number, "text": part.text} for part in parts],
         "passages": [shorten(snippet.text, _MAX_PASSAGE) for snippet in request.snippets],
     }
+    # The parts that cannot be left out come first, and tools have what they leave.
     room = MAX_QUESTION - len(as_data({**document, "tools": []}))
     shown: list[dict[str, Any]] = []
     for tool in map(_tool_document, tools):

@@ -62,6 +62,7 @@ def confirmed_choices(
     found: dict[int, Choice] = {}
     for part in parts:
         answer = newest_answer(answers, reading_key(part.text))
+        # The answer is a choice as it was shown: the ids of tools with "then" or a comma between them.
         named = tuple(_BETWEEN.split(answer.strip())) if answer else ()
         if answer == NONE_OF_THEM:
             found[part.number] = ()
@@ -84,6 +85,7 @@ def apply_choices(
     parts = open_parts(routing)
     known = {part.number: _usable(part, proposed.get(part.number, ()), tools) for part in parts}
     denied = [part for part in parts if part.question and part.number in confirmed]
+    # With nothing new from a person or a model, the classification of the rules is the answer.
     if not denied and not any(known[part.number] or confirmed.get(part.number) for part in parts):
         return classify_routing(routing)
     every = _whole_request(routing) if routing.unclear else routing.parts

@@ -46,6 +46,7 @@ class _PatternReader:
         first = self._sequence()
         while self._next() == "|":
             self._place += 1
+            # The other alternatives are read only to find the place where the expression goes on.
             self._sequence()
         return first
 
@@ -76,6 +77,7 @@ class _PatternReader:
 
     def _group(self) -> str:
         if self._next() == "?":
+            # Of the extended groups only `(?:…)` is read: the others look around, set flags or name a group.
             if not self._pattern.startswith("?:", self._place):
                 raise UnreadablePattern
             self._place += 2
@@ -89,9 +91,11 @@ class _PatternReader:
         is_negated = self._next() == "^"
         self._place += is_negated
         members: list[tuple[str, str]] = []
+        # A `]` that comes first is a member of the class, as in Python.
         while self._next() != "]" or not members:
             members.append(self._range())
         self._place += 1
+        # A member of the class itself fits a plain class; common letters are there for a negated one.
         letters = [*(first for first, _ in members), *_LETTERS]
         fitting: list[str] = [letter for letter in letters if _is_in(letter, members) != is_negated]
         if not fitting:
@@ -128,6 +132,7 @@ class _PatternReader:
         if found is None:
             return 1
         self._place = found.end()
+        # A lazy or possessive mark does not change the fewest repetitions.
         if self._next() in {"?", "+"}:
             self._place += 1
         if found[1] is not None:

@@ -40,6 +40,7 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
 
 def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> PlanInputs:
     """Give each input that no earlier step has a name, and a value from the request or from an answer."""
+    # An input that an earlier step has, or that shares another one, needs neither a name nor a value.
     own = [(step, each) for step in steps for each in step.inputs if not each.template and each.shares is None]
     counts = Counter(each.field.name for _, each in own)
     names = {(step.id, each.field.name): _input_name(step, each.field, counts) for step, each in own}
@@ -57,6 +58,7 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
             questions.append(found)
             asked.append(each.field)
             is_answered = newest_answer(answers, f"{INPUT_KEY}{name}") is not None
+            # A model may only be asked about inputs that neither the request nor the person has said anything about.
             if not each.words and not is_answered:
                 unstated.append(OpenInput(name=name, field=each.field, tool=step.tool))
         else:

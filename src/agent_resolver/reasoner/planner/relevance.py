@@ -18,6 +18,7 @@ class Relevance:
 
     def __init__(self, profiles: Sequence[ToolProfile]) -> None:
         self._count = len(profiles)
+        # Scores are divided by the average, which must not be 0 without tools or for tools without words.
         self._average = sum(profile.length for profile in profiles) / max(1, self._count) or 1.0
         self._having: dict[str, int] = {}
         for profile in profiles:
@@ -31,6 +32,7 @@ class Relevance:
     def rarity(self, word: str) -> float:
         """The inverse document frequency of a word, always above 0."""
         having = self._having.get(word, 0)
+        # The 1 keeps a word that most tools have from counting against them.
         return log(1 + (self._count - having + 0.5) / (having + 0.5))
 
     def of_word(self, word: str, profile: ToolProfile) -> float:

@@ -54,11 +54,13 @@ def apply_remedies(request: PlanRequest, fresh: Drafted, manifest: ToolManifest)
     if draft is None:
         return fresh
     applied = []
+    # Each remedy changes the draft that the one before has made; one that cannot be applied leaves it as it was.
     for remedy in request.remedies:
         found = _applied(draft, remedy, request.context, manifest.tools)
         if found is not None:
             draft = found
             applied.append(remedy.id)
+    # Steps that were left out take their inputs with them, and the smaller schema refuses those arguments.
     names = {field.name for field in fields_of(draft.dag.input_schema)}
     return Drafted(
         blueprint=draft,
@@ -106,6 +108,7 @@ def _leave_out(change: _DraftChange, step: str) -> Blueprint | None:
             continue
         if read & gone:
             lighter = _without_optional(each, gone, change.tools)
+            # A step that reads from others as well has more to do than to serve this one, so that nothing is changed.
             if lighter is None and not read <= gone:
                 return None
             if lighter is None:
@@ -113,6 +116,7 @@ def _leave_out(change: _DraftChange, step: str) -> Blueprint | None:
                 continue
             each = lighter  # noqa: PLW2901 - the same step, with less to read
         kept.append(structs.replace(each, after=tuple(name for name in each.after if name not in gone)))
+    # A draft without a step does nothing, so that its last step cannot be left out.
     return _rebuilt(change, kept) if kept else None
 
 
@@ -138,6 +142,7 @@ def _add_cost_center(change: _DraftChange, step: str) -> Blueprint | None:  # no
     blueprint = change.blueprint
     metadata = structs.replace(blueprint.blueprint_metadata, cost_center=change.context.cost_center)
     charged = structs.replace(change, blueprint=structs.replace(blueprint, blueprint_metadata=metadata))
+    # The cost centre is part of the digest in the id of a plan.
     renamed = structs.replace(metadata, id=_finished(charged, blueprint.dag).id)
     return structs.replace(blueprint, blueprint_metadata=renamed)
 
@@ -199,6 +204,7 @@ def _remaining_tags(change: _DraftChange, steps: Iterable[Step]) -> tuple[str, .
     """The tags of a draft without the domains that none of its steps has any longer."""
     before = {_domain(step) for step in change.blueprint.dag.steps}
     left = {_domain(step) for step in steps}
+    # A tag that was not a domain of the draft was set by a person, and stays.
     return tuple(tag for tag in change.blueprint.blueprint_metadata.tags if tag in left or tag not in before)
 
 
@@ -244,6 +250,7 @@ def _read_in(template: Any) -> frozenset[str]:  # noqa: ANN401 - a template
     try:
         return steps_read_by([parse_template(template)])
     except TemplateFault:
+        # A template with a fault reads nothing here; the check of the draft reports the fault itself.
         return frozenset()
 
 
@@ -264,5 +271,6 @@ def _lookups(value: Any) -> set[str]:  # noqa: ANN401 - a template
         node = waiting.pop()
         waiting += inside(node)
         if isinstance(node, Lookup) and node.root == "input":
+            # In `input.address.city`, the first key is the name of the input.
             found |= {str(key) for key in node.keys[:1]}
     return found

@@ -52,6 +52,7 @@ def _compiled(schema: dict[str, Any]) -> CompiledSchema | None:
 
 def _guesses(schema: dict[str, Any], level: int) -> Iterator[Any]:
     """Values that may fit; at least one."""
+    # An example of the author says more than the smallest value that fits, and comes first.
     for keyword in ("examples", "enum"):
         listed = schema.get(keyword)
         yield from listed[:3] if isinstance(listed, list) else ()
@@ -59,6 +60,7 @@ def _guesses(schema: dict[str, Any], level: int) -> Iterator[Any]:
     for keyword in ("anyOf", "oneOf", "allOf"):
         options = schema.get(keyword)
         for option in options[:5] if isinstance(options, list) else ():
+            # Null would fit a nullable value, and show nothing of it.
             is_null = isinstance(option, dict) and option.get("type") == "null"
             yield from () if is_null else (_sample(option, level + 1),)
     types = sorted(types_in(schema))
@@ -67,6 +69,7 @@ def _guesses(schema: dict[str, Any], level: int) -> Iterator[Any]:
     if "properties" in schema and not types:
         yield from _of_type("object", schema, level)
     yield from () if types else (_TEXT, 1, True, None)
+    # The last resort keeps the promise that there is at least one guess.
     yield None
 
 
@@ -97,6 +100,7 @@ def _texts(schema: dict[str, Any]) -> Iterator[str]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         found = text_matching(pattern)
+        # A pattern such as `[a-z]+` takes more of its last letter, where the text has to be longer.
         yield from () if found is None else (found, found.ljust(least, found[-1:] or "a"))
     yield _TEXT
 
@@ -117,6 +121,7 @@ def _numbers(schema: dict[str, Any]) -> Iterator[int]:
     step = schema.get("multipleOf")
     yield 1
     if least is not None:
+        # The second one fits where the bound itself is excluded.
         yield from (ceil(least), floor(least) + 1)
     if most is not None:
         yield from (floor(most), ceil(most) - 1)
@@ -135,6 +140,7 @@ def _middle(schema: dict[str, Any]) -> float:
 
 def _lists(schema: dict[str, Any], level: int) -> Iterator[list[Any]]:
     least, most = schema.get("minItems", 0), schema.get("maxItems", 1)
+    # A schema may demand a million items. Where the bound leaves too few, the check refuses this guess.
     count = min(max(least, 1) if isinstance(least, int) else 1, 100)
     item = _sample(schema.get("items", {}), level + 1)
     if isinstance(most, int) and most > 0:

@@ -67,6 +67,7 @@ def _linked_values(source: MaskedText) -> Iterator[_LinkedValue]:
         if found is None or _NAME.search(between):
             continue
         words = _PREPOSITION.sub("", between, count=1).strip()
+        # A bare value replaces the one before it only if both are of one sort; with a noun it is another thing.
         if words or _kind(before) == _kind(literal):
             yield _LinkedValue(before=before, literal=literal, link=before.end, start=found.end(), is_bare=not words)
 
@@ -77,6 +78,7 @@ def _kind(literal: StatedLiteral) -> str:
         return "quoted"
     patterns = {"email": EMAIL, "url": URL, "date": _DATE}
     named = next((name for name, pattern in patterns.items() if pattern.fullmatch(literal.text)), "")
+    # `INV-5` and `INV-6` are of one sort by their letters; `INV-5` and `7` are not.
     prefix = _PREFIX.match(literal.text)
     return named or f"id {prefix[0].lower() if prefix else ''}"
 
@@ -87,11 +89,13 @@ def _parts(
     """The clauses of the things, each with the words that follow all of them."""
     source = clause.source
     head = source.part(0, linked[0].link)
+    # The part that a bare value repeats, and the literal in it that the value replaces.
     base, place = head, linked[0].before
     found = [read_clause(_joined(head, rest), is_known_verb)]
     for number, each in enumerate(linked):
         end = linked[number + 1].link if number + 1 < len(linked) else each.literal.end
         words = source.part(each.start, end)
+        # Words after the list belong to all things or, in the second reading, to the last one alone.
         after = last if last is not None and number == len(linked) - 1 else rest
         if each.is_bare:
             value = source.part(each.literal.start, each.literal.end)

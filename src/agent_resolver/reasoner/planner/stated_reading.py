@@ -49,6 +49,7 @@ def stated_readings(
         given: The inputs that have a value. The same words are not used again for a field of another name.
         split: The request.
     """
+    # Only what the request asks for or states is searched: clauses that say what not to do are not among these.
     sources = [*(clause.source for clause in split.clauses), *(detail.source for detail in split.details)]
     stated: dict[str, tuple[OpenInput, str]] = {}
     for each in inputs:
@@ -77,6 +78,7 @@ def _occurrences(text: str, source: MaskedText) -> Iterator[str]:
     for literal in literals_in(source):
         if literal.text.casefold() == text.casefold():
             yield literal.text
+    # A boundary is required only beside a letter or a digit: a text such as `#7` has none before it.
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w)" if text[-1].isalnum() else ""
     for match in re.finditer(f"{before}{re.escape(text)}{after}", source.text, re.IGNORECASE):

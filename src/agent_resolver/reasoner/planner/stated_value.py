@@ -16,9 +16,12 @@ from agent_resolver.reasoner.planner.masked_text import EMAIL, FILLER, QUOTED, U
 from agent_resolver.reasoner.planner.synonym import is_verb, noun_synonyms
 from agent_resolver.reasoner.planner.word import STOP_WORDS, split_words, stem
 
+# A covered literal, or a word with a digit in it: a number, an identifier, a version or a date.
 _LITERAL = re.compile(rf"{FILLER}+|#?(?=[\w.:+-]*\d)\w(?:[\w.:+-]*\w)?")
+# Words between a name and its value are skipped: in "the ticket number is 7", the word before the value is `ticket`.
 _BETWEEN = re.compile(r"(?:\b(?:is|as|of|number|no|nr|id|the|a|an|reading|saying)\b\.?|[:=#\s])*$", re.IGNORECASE)
 _LAST_WORD = re.compile(r"([^\W_]+(?:[_-][^\W_]+)*)$")
+# A value without quotes ends at a mark, before "and", "with" or "then", and before the name of the next value.
 _UNQUOTED = re.compile(r"[^,;\n]+?(?=\s*(?:[,;\n)]|$)|[.!?](?:\s|$)|\s+(?:and|with|then)\s|\s+[\w-]+\s*[:=])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})?")
@@ -50,6 +53,7 @@ _PROSE: Final = frozenset(
 _COUNTS: Final = frozenset({"quantity", "count", "qty", "units", "pieces"})
 _TITLES: Final = frozenset({"title", "name", "subject"})
 _NAMING: Final = frozenset({"called", "named", "titled", "entitled"})
+# Only words close to a literal can name it. The bound keeps a text of many literals from taking quadratic time.
 _MAX_BEFORE: Final = 80
 _NUMERIC: Final = frozenset({"integer", "number"})
 # Words that are in too many descriptions to point at one.
@@ -124,6 +128,8 @@ def read_stated(source: MaskedText, fields: Sequence[InputField], things: Sequen
         verb: The stem of the verb of the text, which is not one of the texts of a field.
     """
     reading = _FieldReading(source, fields, things)
+    # From the surest way of stating a value to the least sure one. Each literal is used once, so that a guess never
+    # takes what a name has claimed.
     reading.named()
     reading.after_names()
     reading.alike()
@@ -156,6 +162,7 @@ class _FieldReading:
 
     def _keep(self, field: InputField, text: str, start: int, end: int) -> None:
         known = self._values.get(field.name, ())
+        # The same words said twice are one statement. Different words are both kept, and the person is asked.
         if text not in known:
             self._values[field.name] = (*known, text)
         self._spans.append((start, end))
@@ -178,6 +185,7 @@ class _FieldReading:
     def named(self) -> None:
         """`name: value` and `name=value`."""
         for field in self._fields:
+            # The name must begin a word: `subtitle: X` states nothing for a field `title`.
             pattern = re.compile(rf"(?<![\w])(?:{'|'.join(self._aliases(field))})\s*[:=]\s*", re.IGNORECASE)
             for found in pattern.finditer(self._source.mask):
                 self._named_value(field, found.start(), found.end())
@@ -192,6 +200,7 @@ class _FieldReading:
 
     def _named_value(self, field: InputField, start: int, place: int) -> None:
         quoted = re.compile(f"{FILLER}+").match(self._source.mask, place)
+        # A list may have more items after its first quoted one, so that it is read like a value without quotes.
         if quoted and "array" not in field.types:
             value, end = self._source.text[place : quoted.end()], quoted.end()
         elif found := _UNQUOTED.match(self._source.text, place):
@@ -207,6 +216,7 @@ class _FieldReading:
         if "array" in field.types or _PROSE & {*field.words}:
             return words
         code = _CODE.match(words)
+        # "id: 7 in production": the code is the value, and the word after it goes on with the sentence.
         if code and _AFTER_CODE.match(words, code.end()):
             return code[0]
         choices = [choice for each in self._fields if each is not field for choice in each.choices]
@@ -220,6 +230,7 @@ class _FieldReading:
     def after_names(self) -> None:
         """A literal right after the name of a field, or an identifier after the name of its thing."""
         for literal in self._unused():
+            # The word before a literal names it better than the unit after it: "timeout 30 minutes".
             if literal.word and not self._keep_if_one(literal, self._is_called):
                 self._keep_if_one(literal, _is_counted)
 
@@ -229,12 +240,14 @@ class _FieldReading:
         word = stem(literal.word)
         if literal.word in field.words or word in {stem(each) for each in field.words}:
             return True
+        # What is called "X" has it as a name or a title, whichever of these fields its tool takes.
         if literal.is_quoted and literal.word in _NAMING:
             return bool(_TITLES & {*field.words})
         return field.is_identifier and not literal.is_quoted and self._is_thing(field, word)
 
     def _is_thing(self, field: InputField, word: str) -> bool:
         noun = stem(field.noun) if field.noun else ""
+        # A bare `id` is that of the tool's own thing, and the request names the thing: "ticket 12".
         if not noun or noun in self._things:
             return word in self._things
         return word == noun or word in noun_synonyms(noun)
@@ -260,6 +273,7 @@ class _FieldReading:
         lists = [field for field in self._open() if _item_format(field) == name]
         unused = [each for each in found if each in self._unused()]
         if len(lists) == 1 and unused:
+            # A list is read from one text later, and its items are separated by commas there.
             joined = ", ".join(each.text for each in unused)
             self._keep(lists[0], joined, unused[0].start, unused[0].end)
             self._spans += [(each.start, each.end) for each in unused[1:]]
@@ -279,6 +293,7 @@ class _FieldReading:
     def counts(self) -> None:
         """`6 units`, for the one field that says how many."""
         numbers = [each for each in self._unused() if each.text.isdigit() and not each.is_quoted]
+        # "6 of", "6 units": a word for the unit follows a count, and does not follow an identifier.
         counting = [each for each in numbers if each.next_word == "of" or each.next_word.endswith("s")]
         if len(counting) == 1:
             self._keep_if_one(counting[0], lambda field, _: bool(field.types & _NUMERIC and _COUNTS & {*field.words}))
@@ -296,6 +311,7 @@ class _FieldReading:
             rf"(?<![\w-])(?<!the )(?<!a )(?<!an )(?<!this ){re.escape(field.words[-1])}\s+([a-z][\w-]*){_AFTER_BARE}"
         )
         found = [match for match in re.finditer(pattern, mask, re.IGNORECASE) if self._is_name(match[1])]
+        # "Is service down?": the last word of such a question says how something is, and names nothing.
         is_predicate = _TO_BE.match(mask) and found and found[0].end() >= len(mask.rstrip(" ?!."))
         if len(found) == 1 and not is_predicate:
             self._keep(field, self._source.text[found[0].start(1) : found[0].end(1)], *found[0].span())
@@ -314,6 +330,7 @@ class _FieldReading:
         for field in fields:
             mentioned = [*self._mentions(field, verb)]
             texts = {text for text, _, _ in mentioned}
+            # A text that another field allows as well does not say which of the two is meant.
             others = {_spelled(each) for other in self._fields if other is not field for each in other.choices}
             if len(texts) == 1 and not texts & others:
                 text, start, end = mentioned[0]
@@ -326,6 +343,7 @@ class _FieldReading:
                 continue
             pattern = re.compile(rf"(?<![\w-]){'[ _-]'.join(map(re.escape, words))}(?![\w-])", re.IGNORECASE)
             for found in pattern.finditer(self._source.mask):
+                # The verb of the request is not a choice: "close ticket 7" does not state the status `close`.
                 is_verb = found.start() == 0 and stem(found[0].lower()) == verb
                 if not is_verb:
                     yield _spelled(choice), found.start(), found.end()
@@ -345,6 +363,7 @@ def _may_be(field: InputField, literal: StatedLiteral) -> bool:
     """False if a literal cannot be of the type of a field."""
     if literal.is_quoted:
         return not field.types or "string" in field.types
+    # An address fits a field that asks for one. In any other text field it would be a guess.
     if EMAIL.fullmatch(literal.text) or URL.fullmatch(literal.text):
         return field.schema.get("format") in {"email", "uri", "url"}
     return bool(field.types & {"string", *_NUMERIC})

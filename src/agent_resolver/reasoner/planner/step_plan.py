@@ -80,6 +80,7 @@ def plan_steps(tasks: Sequence[ToolTask], profiles: Sequence[ToolProfile]) -> St
     plan = _StepPlan(profiles, {task.profile.id for task in tasks})
     for task in tasks:
         plan.add(task)
+    # An identifier that a later step states is known only once all steps are there.
     plan.share_forward()
     return StepPlan(steps=tuple(plan.steps), used=plan.used, words=tuple(plan.words))
 
@@ -102,6 +103,7 @@ class _StepPlan:
         self.steps: list[PlannedStep] = []
         self.used: dict[MaskedText, list[tuple[int, int]]] = {}
         self.words: list[tuple[str, ...]] = []
+        # The ids of steps whose clauses have a pronoun, which a later clause may explain.
         self._referring: set[str] = set()
 
     def add(self, task: ToolTask) -> None:
@@ -118,6 +120,7 @@ class _StepPlan:
             elif field.is_required:
                 found, source = self._found(field, task, stated)
                 inputs.append(found)
+                # An input that is one of the items of a list makes the step run once for each item.
                 lists += [source] if source else []
         step = self._append(profile.tool, inputs, lists)
         if any(clause.has_pronoun for clause in task.clauses):
@@ -167,6 +170,7 @@ class _StepPlan:
         if shared := self._shared(field, task.profile.tool):
             return StepInput(field=field, shares=shared), None
         listed = _one([each for each in sources if each.member.is_item], task)
+        # A step runs over a list only where the clause is about several things; else it acts on too many.
         if listed and any(clause.is_plural for clause in task.clauses):
             return StepInput(field=field, template=reference("item", listed.member.inside)), listed
         feeding = None if listed else self._fed(field, task, stated)
@@ -202,13 +206,16 @@ class _StepPlan:
         """An input from a tool that only reads, and that the request states all required inputs of."""
         if not field.is_identifier or not task.clauses:
             return None
+        # The values that the tool takes itself are blanked, so that a lookup cannot claim them too.
         rest = _without(task.clauses[0].source, stated.spans)
         is_plural = any(clause.is_plural for clause in task.clauses)
         feeders = [
             (profile, member)
             for profile, member in self._feeders(field, task.profile.tool)
+            # One thing is looked up with a tool that returns one, and several with a tool that returns a list.
             if member.is_item == is_plural and _is_given(profile, rest)
         ]
+        # Of several tools that could find it none is picked: the input stays open, and the person is asked.
         if len(feeders) != 1:
             return None
         profile, member = feeders[0]
@@ -217,14 +224,17 @@ class _StepPlan:
             StepInput(field=each, words=given.values[each.name]) for each in profile.fields if each.name in given.values
         ]
         self.used.setdefault(task.clauses[0].source, []).extend(given.spans)
+        # The lookup is added here, and its caller adds the step that takes the value after it.
         step = self._append(profile.tool, inputs, [])
         if not member.is_item:
             return StepInput(field=field, template=reference(f"steps.{step.id}", member.path)), None
+        # Origins tell sources apart that could be meant; this source is the only one.
         source = _StepSource(step=step, member=member, origin="")
         return StepInput(field=field, template=reference("item", member.inside)), source
 
     def _feeders(self, field: InputField, taker: Descriptor) -> Iterator[tuple[ToolProfile, OutputMember]]:
         for profile in self._profiles:
+            # A tool that the request asks for has a step of its own, with the values that are stated for it.
             if profile.id in self._chosen or not is_read_only(profile.tool):
                 continue
             # A tool that takes the very thing cannot find it.
@@ -240,6 +250,7 @@ class _StepPlan:
         taken = {step.id for step in self.steps}
         last = _slug(tool.id.rpartition(".")[2])
         longer = _slug(f"{last}_{'_'.join(nouns_of(tool))}")
+        # One number more than there are taken ids is always enough.
         numbered = (f"{last}_{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (last, longer, *numbered) if name not in taken)
 
@@ -266,8 +277,10 @@ def _shared_input(
     for step in steps:
         for each in step.inputs:
             own = each.field.noun or nouns_of(step.tool)[-1]
+            # One input of the blueprint serves two fields only if their schemas are the same but for annotations.
             is_same = each.field.is_identifier and own == thing and bare(each.field.schema) == bare(field.schema)
             if is_same and not each.template and (each.words or not is_stated):
+                # An input that shares another one already leads to the field that owns it.
                 found.append(each.shares or (step.id, each.field.name))
     distinct = [*dict.fromkeys(found)]
     return distinct[0] if len(distinct) == 1 else None
@@ -281,12 +294,14 @@ def _without_item(each: StepInput) -> StepInput:
 def _for_each(source: _StepSource) -> ForEach:
     most = source.member.max_items
     items = reference(f"steps.{source.step.id}", source.member.path)
+    # The format of blueprints demands batches above this bound.
     if most > MAX_UNBATCHED_ITEMS:
         return ForEach(items=items, max_items=most, batch_size=MAX_UNBATCHED_ITEMS)
     return ForEach(items=items, max_items=most)
 
 
 def _step_in(template: str) -> str:
+    # The id comes first in the path, which then goes on with `.name` or `["name"]`, or ends.
     return template.removeprefix("${steps.").partition(".")[0].partition("[")[0].removesuffix("}")
 
 
@@ -310,12 +325,15 @@ def _stated(task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText,
     values: dict[str, tuple[str, ...]] = {}
     spans: tuple[tuple[int, int], ...] = ()
     for number, clause in enumerate(task.clauses):
+        # A field that an earlier clause states is not read again from a later one.
         stated = read_stated(clause.source, _open(fields, values), [*things, *clause.heads[:1]], clause.verb)
         values.update(stated.values)
+        # Only the first clause is searched for the values of a lookup, so that only its used places matter.
         spans = stated.spans if number == 0 else spans
         used.setdefault(clause.source, []).extend(stated.spans)
     own = [read_stated(detail.source, _open(fields, values), things) for detail in task.details]
     values.update(_joined(own))
+    # What is stated elsewhere counts only with a name: it may be meant for any of the steps.
     common = [read_named(detail.source, _open(fields, values), things) for detail in task.common]
     values.update(_joined(common))
     for detail, stated in zip((*task.details, *task.common), (*own, *common), strict=True):
@@ -340,6 +358,7 @@ def _without(source: MaskedText, spans: Sequence[tuple[int, int]]) -> MaskedText
     """A text without the parts that have been used."""
     text = source.text
     for start, end in spans:
+        # Blanks of the same length keep the places of what is left.
         text = text[:start] + " " * (end - start) + text[end:]
     return mask_text(text.replace(FILLER, " "))
 

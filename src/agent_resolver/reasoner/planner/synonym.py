@@ -95,6 +95,8 @@ _VERBS: Final = {
 _READING: Final = frozenset({"search", "list", "get"})
 _LIGHT: Final = frozenset({"perform", "create"})
 _MAKING: Final = frozenset({"create", "send", "write", "post"})
+# A verb of one group may mean a tool of the other, as "remove" may mean "cancel". The person confirms that, unless both
+# verbs only read.
 _RELATED: Final = (
     _READING,
     frozenset({"create", "write"}),
@@ -188,6 +190,7 @@ def _index(groups: dict[str, str]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for name, words in groups.items():
         for word in words.split():
+            # A stem may be that of a verb in several groups: to show something is to list it or to get it.
             found.setdefault(stem(word), set()).add(name)
     return {word: frozenset(names) for word, names in found.items()}
 

@@ -93,7 +93,9 @@ def is_read_only(tool: Descriptor) -> bool:
 
 def profile_tool(tool: Descriptor) -> ToolProfile:
     """Collect the words of a tool."""
+    # Labels come from foreign servers, so that only so many of them count.
     labels = (tool.labels.domain, tool.labels.subdomain, tool.labels.tags[:20])
+    # The cache needs keys that can be hashed, which a schema is only as bytes.
     known = _profile_words(
         tool.id, tool.description, labels, msgspec.json.encode(tool.input_schema), is_read_only=is_read_only(tool)
     )
@@ -126,6 +128,7 @@ def _read_profile(tool: Descriptor) -> ToolProfile:
     _count(weights, stems(tool.id), _ID_WEIGHT)
     _count(weights, stems(" ".join(labels)), _LABEL_WEIGHT)
     _count(weights, stems(description), _DESCRIPTION_WEIGHT)
+    # This is taken before inputs are counted: their names do not say what the tool is about.
     named = frozenset(weights)
     mentioned = stems(" ".join(field.name for field in fields))
     _count(weights, mentioned, _FIELD_WEIGHT)

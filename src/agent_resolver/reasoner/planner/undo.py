@@ -61,6 +61,7 @@ def _opposite_rank(tool: Descriptor, other: Descriptor) -> int | None:
     if tool.id == other.id or domain_of(tool) != domain_of(other) or {*nouns_of(tool)} != {*nouns_of(other)}:
         return None
     groups = frozenset[str]().union(*map(verb_groups, verbs_of(other)))
+    # The best opposite has the smallest rank: `delete` takes back a creation better than `close` does.
     ranks = [
         rank
         for verb in verbs_of(tool)
@@ -82,6 +83,7 @@ def _arguments(tool: Descriptor, mapping: Mapping[str, Any], other: Descriptor) 
 
 def _source(tool: Descriptor, mapping: Mapping[str, Any], field: InputField, other: Descriptor) -> Any:  # noqa: ANN401 - a template
     """The source of an argument: the result of the step, else its own arguments; None if neither has it."""
+    # The result knows the identifier that the step gave to a new thing. Arguments have only what was known before.
     for member in outputs_of(tool):
         is_same = not member.is_item and means_same(member, tool, field, other)
         if is_same and member_fits(member, tool, field):

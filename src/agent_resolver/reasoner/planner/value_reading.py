@@ -11,6 +11,7 @@ from agent_resolver.reasoner.planner.input_field import InputField, choices_in, 
 from agent_resolver.reasoner.planner.masked_text import unquoted
 from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once, schema_faults
 
+# Bounded, since Python refuses or takes very long to read numbers of thousands of digits.
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
 _TRUTH: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -43,6 +44,7 @@ def read_value(words: str, field: InputField) -> ReadValue:
             return ReadValue(value=candidate)
     if not candidates:
         return ReadValue(fault=f"it is not {_article(' or '.join(sorted(field.types)))}")
+    # The fault of the most specific reading tells the person most about what is asked for.
     faults = schema_faults(schema, candidates[0], "the value")
     return ReadValue(fault=faults[0].removeprefix("(the value): ") if faults else "it does not fit")
 
@@ -89,6 +91,7 @@ def _list(text: str, schema: dict[str, Any]) -> list[Any]:
         for found in _json(text):
             if isinstance(found, list):
                 return found
+    # Text that only looks like JSON is split at its commas like any other.
     items = schema.get("items")
     kind = items if isinstance(items, dict) else {}
     parts = [unquoted(part.strip()) for part in re.split(r",|\band\b", text) if part.strip()][:_MAX_ITEMS]

@@ -47,6 +47,7 @@ def unused_in(source: MaskedText, spans: Spans) -> list[UnusedValue]:
         if not _is_used(match.start(), end, taken):
             text = source.text[match.start(1) : end].strip()
             found.append((match.start(), UnusedValue(text=text)))
+    # Literals and named values were found in two passes; the question names them in the order of the text.
     return [value for _, value in sorted(found, key=lambda each: each[0])]
 
 

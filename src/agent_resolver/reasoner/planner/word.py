@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 _WORD = re.compile(r"[^\W_]+")
+# A capital after a small letter begins a word: `orderNumber` has two, while `SKU` stays whole.
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _POSSESSIVE = re.compile(r"['\u2019]s\b")
 _SHORTEST: Final = 3
@@ -64,6 +65,7 @@ def stem(word: str) -> str:
         kept = word.removesuffix(ending)
         if kept != word and _is_long_enough(kept):
             return _final(_undoubled(kept) + instead)
+    # "Access", "status" and "analysis" end in "s" in the singular as well.
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > _SHORTEST:
         return _final(word[:-1])
     return _final(word)

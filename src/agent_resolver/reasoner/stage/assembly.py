@@ -27,6 +27,7 @@ async def assembly(state: TaskState, context: TaskContext) -> Update:
             continue
         tool = INSTALL if is_plan else SCAFFOLD
         arguments = {"task": state.task_id, "artifact": artifact.content, "id": name}
+        # A call under a known key is not made again, so that each answer that the obstacle is gone makes another key.
         attempt = sum(answer.key == "assembly" for answer in state.answers)
         outcome: Outcome = await context.call(state, tool, arguments, f"{tool}/{artifact.content[-12:]}/{attempt}")
         if isinstance(outcome, Failed | Pending):
@@ -74,6 +75,7 @@ async def _assembled(state: TaskState, context: TaskContext, files: str) -> Upda
     digests = {name: artifact.content for name, artifact in sorted(state.artifacts.items())}
     if state.artifacts[state.draft].type == "BLUEPRINT":
         return decided(state, state.at("execution"), "assembly", "INSTALLED", digests=digests, summary=state.draft)
+    # A request for a missing tool alone ends with its scaffold: no plan waits for it.
     if state.kind != "BOTH":
         reason = f"Implement the draft in {files}, then certify it"[:MAX_SUMMARY]
         after = structs.replace(state.at("done"), reason=reason)

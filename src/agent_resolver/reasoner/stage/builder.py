@@ -41,6 +41,7 @@ async def builder(state: TaskState, context: TaskContext) -> Update:
         answers=(*state.answers, *found.readings),
     )
     keys = [*(question.key for question in found.questions), *(reading.key for reading in found.readings)]
+    # Checked before any question is asked: the answer would be kept in the inbox and in the state of the task.
     if secret := _secret_asked_for(keys, state, context):
         message = f"A tool takes the secret `{secret}` as an argument, and a secret is never typed into the inbox"
         return failed(counted, "builder", "SECRET_ARGUMENT", message)
@@ -100,6 +101,7 @@ async def _keep_drafts(before: TaskState, state: TaskState, context: TaskContext
         drafts[capability.id] = await _capability_artifact(state, context, capability)
     blueprint = found.blueprint
     if blueprint is not None:
+        # A planner may come from a plugin, so that its draft is checked like a file from outside.
         if fault := _fault_of(blueprint, state, context):
             return failed(state, "builder", *fault)
         content = await context.ports.artifacts.keep(state.task_id, blueprint, context.lease)
@@ -122,6 +124,7 @@ async def _capability_artifact(state: TaskState, context: TaskContext, draft: Ca
 
 def _fault_of(blueprint: Blueprint, state: TaskState, context: TaskContext) -> tuple[str, str] | None:
     """The code and the reason of a refused draft: a broken format, an unauthorised tool, or an id that is taken."""
+    # Read back from its own bytes, as the installed file will be.
     reading = read_blueprint(encode_blueprint(blueprint), is_json=True)
     if errors := only_errors(reading.issues):
         return "INVALID_DRAFT", f"The draft breaks the format of blueprints: {errors[0].message}"

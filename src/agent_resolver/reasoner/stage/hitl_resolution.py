@@ -30,6 +30,7 @@ async def hitl_resolution(state: TaskState, context: TaskContext, given: tuple[G
     for position, action in enumerate(state.pending_actions):
         if action.id in words:
             actions[position] = structs.replace(action, resolved=True)
+    # Approvals and credentials have no key: no stage reads words from them.
     answers = [Answer(key=action.key, words=words[action.id][:MAX_ANSWER]) for action in resolved if action.key]
     after = structs.replace(
         state,

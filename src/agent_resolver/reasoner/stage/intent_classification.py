@@ -19,9 +19,11 @@ async def intent_classification(state: TaskState, context: TaskContext) -> Updat
     if stopped := stopped_by_guardrail(state, context, "intent_classification"):
         return stopped
     found = await context.ports.planner.classify(await plan_request(state, context))
+    # Questions count as well, so that a planner that never stops asking ends at the guardrail.
     counted = structs.replace(state, cycles=state.cycles + 1, tokens=state.tokens + found.tokens)
     if found.questions:
         return await ask_all(state, counted, context, "intent_classification", found.questions, codes=found.codes)
+    # A planner may name any tool, and only those that Stage 2 authorised may be used.
     if unknown := sorted(set(found.tools) - set(state.tools)):
         return failed(counted, "intent_classification", "UNAUTHORISED_TOOL", f"The planner names {', '.join(unknown)}")
     if found.kind is None or not (found.tools or found.missing):

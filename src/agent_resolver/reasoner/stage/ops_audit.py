@@ -68,6 +68,7 @@ async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint
         rules=tuple(rule.id for rule in OPS_RULES),
         violations=violations,
         tests=run.tests,
+        # Advice of a plugin's planner may be of any length.
         concerns=tuple(concern[:500] for concern in advice.concerns[:20]),
         isolation=run.isolation,
     )
@@ -77,6 +78,7 @@ async def _evaluate(state: TaskState, context: TaskContext, blueprint: Blueprint
 async def _present_secrets(state: TaskState, context: TaskContext) -> frozenset[str]:
     tools = context.tools(state)
     declared = {name for tool in tools.values() for name in tool.rules.secrets}
+    # Only names leave this function, and no values.
     return frozenset([name for name in sorted(declared) if await context.ports.secrets.get(name) is not None])
 
 
@@ -156,6 +158,7 @@ async def _certify(
     reason = approval_reason(state.environment)
     digests = {state.draft: state.artifacts[state.draft].content}
     arguments: dict[str, Any] = await context.ports.artifacts.plain(state.task_id, state.arguments)
+    # An earlier task may have installed the same plan. A stand-in would then have the id of a tool that is there.
     is_installed = context.ports.registry.get(state.draft) is not None
     registry = context.registry(state, *(() if is_installed else (DraftTool(descriptor),)))
     outcome = await registry.authorize(state.draft, arguments, context.call_context(state, "execute", reason))
