@@ -99,6 +99,7 @@ def missing_in(configs: Iterable[ConfigFile], environment: Iterable[str]) -> lis
 
 def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]:
     for issue in config.reading.imported.faults:
+        # The second part of a place is the name of the server, where the fault is inside of one.
         name = str(issue.at[1]) if len(issue.at) > 1 else config.path
         place = f"{config.path}:{issue.line}:{issue.column}"
         yield Missing(name, f"{issue} ({place})", issue.hint)

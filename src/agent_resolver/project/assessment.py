@@ -46,6 +46,7 @@ def task_assessment(evidence: TaskEvidence) -> Assessment:
         rules=(*(rule.id for rule in OPS_RULES), _APPROVAL),
         rules_title="The rules of Ops",
         rules_digest=evidence.product.rules,
+        # OSCAL asks for at least one result, so a task without an audited plan gets one that says so.
         subjects=tuple(subjects) or (_nothing_audited(evidence, at),),
         contents={reference: f"{name} of the task" for name, reference in sorted(evidence.references.items())},
         properties={
@@ -90,6 +91,7 @@ def _rule_checks(evaluation: Evaluation, at: str, shown: tuple[str, ...]) -> Ite
         broken = [violation for violation in evaluation.violations if violation.rule == rule.id]
         is_assessed = rule.id in evaluation.rules
         observed = [_observed_rule(rule, broken, at, shown)] if is_assessed else []
+        # The acceptance tests belong to this one rule, so their outcomes are observations of it.
         if rule.id == _TESTS:
             observed += [_observed_test(test, evaluation, at, shown) for test in evaluation.tests]
         yield AssessedCheck(

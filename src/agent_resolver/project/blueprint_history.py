@@ -76,6 +76,7 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
             facts = {"waits": waits, "code": entry.code}
         case WaitEnded():
             path = entry.path
+            # Only an outcome that is a failure, or waits, has a code.
             facts = {"code": getattr(entry.outcome, "code", "")}
         case SignalReceived():
             by = _name_of(entry.by)
@@ -100,6 +101,7 @@ def _calls(snapshot: Snapshot, history: History, seal: Seal) -> Iterator[RunEven
     for number, wave in enumerate(waves, 1):
         # Not every move of a run makes calls.
         for call in getattr(wave, "calls", ()):
+            # The key is the one that the engine gives each call of a step, in whichever process it makes it.
             kept = snapshot.get(LEDGER, call_key(starter, call.tool, history.row.id, call.path))
             if kept is None:
                 continue

@@ -94,6 +94,7 @@ def _write_all(changes: Sequence[FileChange]) -> None:
     for change in changes:
         if change.is_private:
             tighten(change.path, change.mode)
+    # Removals come last: until then, all content is in its old place or in the new one.
     for change in changes:
         if change.after is None:
             _remove(change.path)
@@ -109,6 +110,7 @@ def _remove(path: str) -> None:
 def _put_back(changes: Sequence[FileChange]) -> None:
     """Give every file that has its new content already the content that it had."""
     for change in reversed(changes):
+        # A file without the new content was never written, or was changed by others since then.
         if change.action == "keep" or not _is_written(change):
             continue
         # One that cannot be put back must not keep the others from it.

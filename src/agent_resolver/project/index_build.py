@@ -37,6 +37,7 @@ def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str
     """
     folder = os.path.dirname(os.path.abspath(output))
     sources = []
+    # Time and stamps are taken before the files are read, so that a change meanwhile is not missed.
     read_at, stamps = time.time_ns(), list(map(_stamp_of, paths))
     for path in paths:
         raw = read_bounded(path, MAX_INDEX_BYTES)
@@ -74,6 +75,7 @@ def read_source(path: str, name: str, raw: bytes) -> BuiltFrom:
 
 
 def _seen_from(folder: str, path: str) -> str:
+    # The path goes into the file with slashes, since another system may use the index.
     return os.path.relpath(os.path.abspath(path), folder).replace(os.sep, "/")
 
 

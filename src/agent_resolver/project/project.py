@@ -112,6 +112,7 @@ class Project:
             UntrustedFolder: The project has code of its own, and no person trusts it.
             MissingExtra: The extra `tools` is not installed.
         """
+        # Only from here on is the extra needed: a program without it can still read, resolve and list.
         with needing_extra("tools"):
             from agent_resolver.project.plan import runtime_of
 
@@ -132,6 +133,7 @@ class Project:
         with needing_extra("tools"):
             from agent_resolver.project.identity import caller_of
             from agent_resolver.project.tools import open_tools
+        # The caller comes first, so that a token which is refused opens and connects nothing.
         caller = await caller_of(self.session, self.token_file, self.session.environment)
         async with open_tools(self.session, caller=caller, seconds=timeout_seconds) as opened:
             yield ProjectTools(opened)
@@ -270,6 +272,7 @@ class ProjectTools:
             trace_id: The trace of an earlier call that waited, as `Pending` has it, to go on with that call.
         """
         context = self._opened.context
+        # An approval holds for one trace, so a call that waited has to be made under its own again.
         context = structs.replace(context, trace_id=trace_id or context.trace_id, key=key)
         return await self._opened.registry.call(tool_id, arguments, context)
 

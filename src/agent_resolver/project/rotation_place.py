@@ -97,12 +97,15 @@ class RotationFile:
         is_unnamed: bool,
     ) -> None:
         """Seal the file of the engine. No process has it open: each that drives runs has the state open too."""
+        # A project that never ran a blueprint here has no file of the engine.
         if not os.path.exists(self._engine):
             return
+        # With no isolation level, Python begins no transactions of its own beside the one below.
         with closing(sqlite3.connect(self._engine, timeout=_WAIT_SECONDS, isolation_level=None)) as engine:
             with written_at_once(engine):
                 reseal_engine_file(engine, opener, seal, is_unnamed=is_unnamed)
                 reach("engine commit")
+            # SQLite writes a file again only outside of a transaction.
             forget_removed(engine)
 
     def forget(self, connection: sqlite3.Connection) -> None:

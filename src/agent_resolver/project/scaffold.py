@@ -39,6 +39,7 @@ def scaffold_source(draft: CapabilityDraft) -> str:
         *_struct("Answer", "What it returns.", answer),
         "",
         "",
+        # `!r` quotes each text of the draft, so that none of it becomes code.
         f"@capability({draft.id!r}, examples=[{example!r}])",
         f"def {function}(request: Request) -> Answer:",
         f'    """{_words(draft.description)}"""',
@@ -60,6 +61,7 @@ def _struct(name: str, words: str, fields: list[tuple[str, str, str]]) -> Iterat
 def _fields(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """The name, type and description of each field; a capability without any has one that says whether it is done."""
     properties = schema.get("properties") or {"done": {"type": "boolean", "description": "True once it is done."}}
+    # The draft is made of a request, so the number of its fields is bounded.
     for name, field in sorted(properties.items())[:_MOST_FIELDS]:
         kind = _TYPES.get(field.get("type", "string"), "str") if isinstance(field, dict) else "str"
         description = str(field.get("description") or name) if isinstance(field, dict) else name

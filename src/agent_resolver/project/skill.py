@@ -53,6 +53,7 @@ def skill_folder(session: Session) -> str:
     named = session.config.reasoner.skills
     if named is UNSET:
         return SHIPPED_SKILLS
+    # A link must not lead to instructions from outside of the project.
     folder = os.path.realpath(os.path.join(session.root, named))
     root = os.path.realpath(session.root)
     if os.path.commonpath([folder, root]) != root:

@@ -93,6 +93,7 @@ class AgentWork:
                 catalog = await asyncio.to_thread(self._open_catalog)
                 opening = open_runs(self._session, catalog, caller=caller, use=self._use)
                 self._runs = await self._stack.enter_async_context(opening)
+                # A stop may have come while the catalog was read, when there were no runs yet that could be told.
                 if self._is_stopping:
                     self._runs.runtime.hand_over()
             return self._runs
@@ -145,6 +146,7 @@ class TaskWork:
             if self._tasks is None:
                 opening = open_tasks(self._session, caller, seconds=self._use.seconds)
                 self._tasks = await self._stack.enter_async_context(opening)
+                # A stop may have come while the tools were opened.
                 if self._is_stopping:
                     _stop_tasks(self._tasks)
             return self._tasks

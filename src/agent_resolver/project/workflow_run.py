@@ -53,6 +53,7 @@ async def start_workflow(
         RefusedStep: A step cannot start. If that is found before the first one starts, nothing is kept.
         RunRefused: The workflow cannot be recorded.
     """
+    # All steps are planned before anything is kept, so that a workflow which cannot run leaves nothing behind.
     await _prepare(runs, plan_steps(runs.runtime, workflow.steps))
     progress = await begin_progress(_journal_of(runs), workflow, request, runs.caller)
     async with _held(progress, runs):
@@ -170,6 +171,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
     # Its run may have come to its end in a process that was gone before it could write so for the workflow.
     run_id, ran = await progress.next_run(step)
     budget = progress.budget_for(run_id)
+    # The budget concerns a run that is still to begin: one that came to its end has been paid already.
     if ran is None and (end := _end_before(progress, budget)):
         result.termination = end
         await events.end(step, "", result)
@@ -188,6 +190,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
             streams=request.streams,
             with_changes=request.with_changes,
         )
+        # From here on, to cancel the workflow means to cancel this run.
         progress.step_run = run_id
         try:
             ran = await run_step(step_request)
@@ -211,6 +214,7 @@ def _end_before(progress: WorkflowProgress, budget: RunBudget) -> Termination | 
         "cost": budget.max_cost,
         "seconds": budget.max_seconds,
     }
+    # None means that the budget sets no limit of this kind, and is not nothing.
     kind = next((kind for kind, amount in left.items() if amount == 0), "")
     if not kind:
         return None
@@ -268,5 +272,6 @@ class _Events:
         if self._sink is None:
             return
         taken = self._sink(event)
+        # A sink may be a plain function or a coroutine function.
         if inspect.isawaitable(taken):
             await taken
