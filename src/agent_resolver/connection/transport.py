@@ -70,7 +70,7 @@ def transport_of(
 
 
 def _stdio_transport(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTransport:
-    # The server gets the variables that its launch record names, and no others of this environment.
+    # Besides the few variables that every command needs, the server gets those that its launch record names.
     environment = {name: _secret_from_environment(name, entry, around) for name in launch.env}
     if sys.platform == "win32":
         # Windows has no process groups of this kind, so there the transport of the SDK starts and ends the server.

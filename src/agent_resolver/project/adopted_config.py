@@ -105,6 +105,7 @@ def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]
         yield Missing(name, f"{issue} ({place})", issue.hint)
     adopted = set(config.names)
     for note in config.reading.imported.notes:
+        # A server that is switched off, or that is ours, stays where it is and needs nothing.
         if note.server not in adopted:
             continue
         if note.kind is NoteKind.ENVIRONMENT and (unset := [name for name in note.names if name not in is_set]):

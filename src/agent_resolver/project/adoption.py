@@ -294,6 +294,7 @@ def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
         message = f"{config.client.title} fills in part of `{word}`, so it would start something else"
         yield Missing(NAME, message, "move the project to another folder")
     for name, values in read_entries(config.client, config.text, config.path):
+        # An entry under our name may serve another agent, and must not be replaced by this one.
         is_other = served_agent(command_of(values)) != served_agent(entry.command)
         if name == NAME and name not in config.names and is_other:
             message = f"`{config.path}` has an entry of this name that serves something else"

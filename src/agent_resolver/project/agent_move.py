@@ -154,6 +154,7 @@ def _texts_here(moves: Sequence[Move]) -> list[str]:
 
 def _rewritten_text(path: str, moved: Moved) -> tuple[Rewriting, bytes] | None:
     """A text with its mentions rewritten; None for one that cannot be read, or that is a symbolic link."""
+    # To write through a link would change a file of another project, or of the user.
     if os.path.islink(path):
         return None
     try:
@@ -183,6 +184,7 @@ def _changed_settings(session: Session, emptied: set[str]) -> Iterator[_Edit]:
     is_served = wanted in configured.values() or (is_default and not configured)
     if is_served and not useless:
         return
+    # The settings spell paths with slashes on every system.
     root = os.path.relpath(wanted, session.root).replace(os.sep, "/")
     if session.config_path is None:
         content = with_toml_item("", "catalog", "roots", root).encode()

@@ -75,6 +75,7 @@ def _plan_subject(name: str, evidence: TaskEvidence, story: Story, end: str) -> 
     if evaluation is None:
         return None
     audits = [record.at for record in story.decided("ops_audit")] or [end]
+    # Each observation names what it was made of: the plan, and the report of its audit.
     shown = (artifact.content, reference)
     checks = [*_rule_checks(evaluation, audits[-1], shown), *_approval_checks(name, evidence)]
     return AssessedSubject(
@@ -118,6 +119,7 @@ def _observed_test(test: TestResult, evaluation: Evaluation, at: str, shown: tup
 
 def _approval_checks(name: str, evidence: TaskEvidence) -> Iterator[AssessedCheck]:
     """The check that a second person approved a plan, for a plan that was executed under an approval."""
+    # A plan that ran without an approval has no such check, neither satisfied nor broken.
     plans = [plan for plan in evidence.certified if plan.artifact == name and plan.approvals]
     for plan in plans:
         yield AssessedCheck(
@@ -146,6 +148,7 @@ def tools_assessment(certificate: Certificate, at: str) -> Assessment:
         certificate: The checks that were made.
         at: The time that the document says it was made.
     """
+    # Every id in the document is made of this digest, so the same certificate gives the same document.
     seed = digest(certificate)
     subject = AssessedSubject(
         name="The tools of the project",

@@ -204,6 +204,7 @@ def _repeated_ids(readings: Mapping[str, BlueprintReading], known: Mapping[str, 
     for file, reading in readings.items():
         if reading.blueprint is None:
             continue
+        # The first file with an id keeps it, and each later one has the fault.
         other = first.setdefault(reading.blueprint.id, file)
         if other != file:
             message = f"Another tool has this id: that of {other}"

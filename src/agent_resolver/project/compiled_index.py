@@ -59,6 +59,7 @@ class CompiledIndex:
         from agent_resolver.schema.overlay import NO_OVERLAY, parse_overlay
 
         source = self.servers.source_of(server)
+        # An overlay is parsed once, however many servers it states facts of.
         if source not in self._overlays:
             content = self._tables.overlay(source)
             with self._tables.reading():

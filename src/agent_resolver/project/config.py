@@ -418,6 +418,7 @@ def load_config(layers: Layers) -> Loaded:
     """
     document: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    # The strongest layer comes last: it overwrites both the values and their origins.
     for name, tree in _layer_trees(layers):
         # What a variable or a flag leaves out may be in the file, or in the next flag.
         _refuse_layer(name, (issue for issue in walk(tree, Config) if name == layers.file or not _is_missing(issue)))
@@ -425,6 +426,7 @@ def load_config(layers: Layers) -> Loaded:
         _merge_into(document, layer)
         for key in _paths_of_leaves(layer):
             node = find(tree, key)
+            # Only the file has lines to point to; a variable or a flag is known by its name.
             origins[".".join(key)] = f"{name}:{node.line}:{node.column}" if name == layers.file else name
     # Only all layers together must be complete: one half of a table may be in the file and the other in a variable.
     _refuse_layer("--config", filter(_is_missing, walk(tree_of(document), Config)))
@@ -504,6 +506,7 @@ def _with_quotes(value: str) -> str:
 def _keys_of_tables() -> Iterator[tuple[str, str, Any]]:
     """Every key of the tables that have fixed keys, with its type."""
     for table in msgspec.structs.fields(Config):
+        # The keys of the other tables, such as `models`, are names of the operator's, which no variable can stand for.
         if isinstance(table.default, Struct):
             for field in msgspec.structs.fields(table.default):
                 yield table.encode_name, field.encode_name, field.type
@@ -582,5 +585,6 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
 def _mask_parameter(found: re.Match[str]) -> str:
     from urllib.parse import unquote
 
+    # The name may be written with escapes, which libpq undoes.
     is_secret = unquote(found[2]).lower() in SECRET_PARAMETERS
     return f"{found[1]}{found[2]}=***" if is_secret else found[0]

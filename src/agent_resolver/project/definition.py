@@ -41,7 +41,7 @@ def kept_definitions(index_path: str) -> Definitions:
     try:
         return read_definitions(index_path)
     except (FileError, ResolverError):
-        # The texts are only shown, and a damaged file must not stop what the digests govern.
+        # The digests decide and not the texts, so a damaged file of texts must not stop a command.
         return {}
 
 

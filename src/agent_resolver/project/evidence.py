@@ -64,6 +64,7 @@ def _rotation_since(session: Session, evidence: TaskEvidence) -> AuditRecord | N
     """The first change of the key after the document was made, which names the key that sealed the document."""
 
     def find(snapshot: Snapshot) -> AuditRecord | None:
+        # The document notes how many records there were, so those at later positions came after it.
         later = (record for record in snapshot.records() if record.position > evidence.trail.count)
         return next((record for record in later if record.kind == AuditKind.STATE_REKEYED), None)
 

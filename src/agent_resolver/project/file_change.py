@@ -74,6 +74,7 @@ def write_changes(changes: Sequence[FileChange], project: str, users: frozenset[
         UnwritableFile: The disk or its permissions do not allow it, or a new file would be behind a symbolic link.
     """
     for change in changes:
+        # Every target is checked before the first file is written.
         if change.action != "keep":
             require_safe_target(change.path, project, users, is_named=is_named)
         if change.before is None and os.path.lexists(change.path):
@@ -94,7 +95,7 @@ def _write_all(changes: Sequence[FileChange]) -> None:
     for change in changes:
         if change.is_private:
             tighten(change.path, change.mode)
-    # Removals come last: until then, all content is in its old place or in the new one.
+    # Removals come last, so that a file which moves is in its new place before it leaves the old one.
     for change in changes:
         if change.after is None:
             _remove(change.path)

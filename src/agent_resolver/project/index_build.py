@@ -46,6 +46,7 @@ def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str
         except InvalidIndex as error:
             error.source = path
             raise
+    # The reader of a file sees that file alone, so a server that two files have is found only here.
     _refuse_duplicates(sources, paths)
     write_index_file(output, sources)
     for path, stamp, source in zip(paths, stamps, sources, strict=True):

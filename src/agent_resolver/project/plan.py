@@ -248,6 +248,7 @@ class ProjectLocks(Mapping[str, Lock]):
             # What cannot be locked has no lock either, and that is the first thing to mend.
             _governed_agent_file(definition)
             return MissingLock(path=path, hint=f"run `agent resolve --agents {definition.file}`")
+        # The servers are the same object as long as index and overlay are unchanged, so the comparison costs little.
         basis = _Basis(path, raw, definition.raw, self._session.servers_now())
         known = self._known.get(agent_id)
         if known is None or known[0] != basis:

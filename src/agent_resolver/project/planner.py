@@ -54,6 +54,7 @@ def planner_of(
     runtime = _runtime_of(session, loaded, named, telemetry)
     # A name that means no model is a fault of the settings. It is reported before a task starts.
     runtime.resolve(BUILDER, is_dry_run=True)
+    # Without an agent file, the project limits nothing beyond the data of the question.
     own = session.limits if session.has_agent else None
     limits = RunLimits() if own is None else RunLimits().narrowed_by(own)
     return ModelPlanner(RuntimeAgent(runtime, limits), {name: each.skill for name, each in loaded.items()})

@@ -69,6 +69,7 @@ class Project:
         base = os.fspath(folder)
         if not os.path.isdir(base):
             raise UnreadableFile(base, "is not a folder", missing=not os.path.lexists(base))
+        # An absolute path is kept by `join` as it is.
         named = None if agent_file is None else os.path.join(base, agent_file)
         session = Session(
             named or agent_path_in(base),
@@ -101,6 +102,7 @@ class Project:
 
         session = self.session
         catalog = session.catalog(index_path=session.index_path, judge=judge_in(session))
+        # The kept index of the catalog may be older than the agent files.
         catalog.refresh()
         return catalog
 
@@ -184,6 +186,7 @@ class Project:
             messages=(user_message(prompt),) if prompt else (),
             thread=thread,
             budget=budget or RunBudget(),
+            # Without a sink there is nothing to stream an answer to.
             streams=sink is not None,
         )
         models = {agent_id: model} if model else {}

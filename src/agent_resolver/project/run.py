@@ -98,6 +98,7 @@ def _require_servers(agent_id: str, opened: OpenTools) -> None:
 
 def _held_lock(session: Session, opened: OpenTools) -> HeldLock:
     """The lock that was verified, with what its servers say of their tools now."""
+    # A server that is locked for several categories counts once.
     names = {f"{entry.server_id}@{entry.version}" for entry in session.lockfile.servers}
     servers = tuple(_server_tools(name, opened) for name in sorted(names))
     return HeldLock(path=session.lock_path, servers=servers, digest=session.lock_digest)

@@ -143,6 +143,7 @@ def reseal_state(
         UnopenedValue: A value cannot be opened; nothing is to be committed then.
     """
     count = sum(_reseal_place(connection, place, opener, seal) for place in places)
+    # Words are sealed as texts in their columns, beside the values above, which are bytes.
     for table in TABLES:
         for column in table.sealed:
             count += _reseal_words(connection, table, column, None if are_words_open else opener, seal)
@@ -169,6 +170,7 @@ def _open_for_any(opener: Opens, sealed: object, place: SealedPlace, row: Row) -
     """The content of a value, and the purpose that it was sealed for."""
     # A value that is not bytes was edited, since sealing always makes bytes.
     if isinstance(sealed, bytes):
+        # The seal itself tells the purpose: a value opens for the one that it was closed for, and for no other.
         for purpose in place.purposes(row):
             try:
                 return opener.open(sealed, purpose), purpose

@@ -292,6 +292,8 @@ class Session:
         require_own(self.index_path, self.users)
         if self.overlay_content is not None and isinstance(self.index, JsonIndex):
             require_own(overlay_path(self.index_path), self.users)
+        # The lock is held against the agent file and the index as this session read them, and is believed as a whole or
+        # not at all.
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)

@@ -108,6 +108,7 @@ def propose(found: Surroundings) -> Proposal:
     if not any(config.entries or config.reading.imported.faults for config in found.configs) and not is_named:
         return _starter(found)
     batches = [*(Batch(config.path, config.entries) for config in found.configs)]
+    # Servers of agent files are merged with those of configurations, so one that is in both counts once.
     batches += [Batch(path, imported.entries) for path, imported in inline.items()]
     refuse_compiled(found.index_path, found.index)
     # An index that is there is used as it is, and nothing is merged into it.

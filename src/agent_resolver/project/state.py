@@ -196,6 +196,7 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         statuses: Removes only runs and tasks that ended in one of these ways, and what belongs to them; None removes
             all that is old.
     """
+    # The rows are read outside of the transactions that remove them, which look again at each family.
     runs = await _all_rows(store, RUNS)
     old = old_families(families_of(runs), before, FINISHED if statuses is None else statuses)
     # Runs go first: what they need of the ledger must not be gone before they are.
@@ -283,7 +284,7 @@ def _drop_run(transaction: Transaction, run: Run) -> None:
         _drop_task(transaction, run)
     transaction.drop(LEASES, lease_name(run.id))
     thread = transaction.get(THREADS, run.caller, run.thread) if run.thread else None
-    # Only the newest run takes the conversation along; an older one is no longer what it goes on from.
+    # Only the newest run takes the conversation along, which would go on from that run and from no older one.
     if thread is not None and thread.run == run.id:
         transaction.drop(THREADS, run.caller, run.thread)
     transaction.drop(RUNS, run.id)

@@ -88,6 +88,7 @@ def move_state(session: Session, address: "PostgresAddress", report: Report = la
         key_id = _key_of(source)
         _require_empty(target, address.name, key_id)
         rows = _copy_tables(source, target, path, report)
+        # A file that never sealed anything names no key, and then may hold no checkpoints.
         rows |= _copy_checkpoints(source, target, path, keys.seal(key_id) if key_id else None, report)
         _remember_owners(target)
         target.execute("UPDATE sealed_with SET key = ?", (key_id,))

@@ -71,6 +71,7 @@ class SqlitePlace:
         from agent_resolver.storage.sqlite.owner import owners_folder
 
         path, engine = self.name, self.engine_path
+        # A journal holds what the state holds, so a link in its place counts as well.
         journals = (f"{each}{suffix}" for each in (path, engine) for suffix in _JOURNALS)
         beside = (*journals, owners_folder(path), *_key_files(self.key_path), engine)
         return (path, *filter(os.path.islink, beside))

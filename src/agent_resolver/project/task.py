@@ -186,6 +186,7 @@ def _definition(session: Session) -> Definition:
 def _is_allowed(spec: AgentSpec, tool_id: str) -> bool:
     """True if the lists of an agent file allow a tool, and none of them shuts it."""
     is_named = tool_id in (spec.allowed_tools or ())
+    # An agent file has names and patterns apart: either opens a tool, and either of the exclusions shuts it.
     is_open = is_named or any(parts_match(parts_of(each), tool_id) for each in spec.allowed_patterns)
     is_shut = tool_id in (spec.excluded_tools or ())
     is_shut = is_shut or any(parts_match(parts_of(each), tool_id) for each in spec.excluded_tool_patterns or ())

@@ -90,6 +90,7 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         engine: How runs of blueprints are driven.
     """
     context = CallContext.for_caller(caller)
+    # A run that uses the tools has their records in its own chain.
     context = structs.replace(context, run=run or context.run)
     has_own = bool(session.config.tools.modules or session.config.tools.blueprints)
     if forbid is None:
@@ -127,6 +128,7 @@ def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundi
         folder=session.folder,
         environment=session.environment,
         errors=errors,
+        # An operator who allows little time for a call waits no longer for a connection.
         connect_seconds=min(seconds, _CONNECT_SECONDS),
         call_seconds=seconds,
     )
@@ -198,6 +200,7 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     telemetry: Any,  # noqa: ANN401 - its room lies beside the registry's
 ) -> AsyncIterator["_RunningBlueprints"]:
     """Offer the blueprints, each of whose runs the engine drives with calls of the same registry."""
+    # A worker needs the engine even without blueprints, for runs that go on with those that they began with.
     if not (own.blueprints or use.is_worker):
         yield _RunningBlueprints(None, {})
         return
@@ -275,6 +278,7 @@ def _server_uses(session: Session) -> list[ServerUse]:
     """Each locked server once, with the scopes of all its entries."""
     entries = session.lockfile.servers
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
+    # A server that is locked for several categories is connected once.
     by_name = {f"{entry.server_id}@{entry.version}": entry for entry in entries}
     # The texts are read only where the lock pins definitions; they are shown, and decide nothing.
     kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}

@@ -55,6 +55,7 @@ class TrustedFolders:
         with exclusively(self.path):
             # The list is read again under the lock: another process may have changed it meanwhile.
             trusted = self.all()
+            # A file that would not change is not written.
             if path in trusted:
                 return False
             self._write([*trusted, path])

@@ -215,6 +215,7 @@ class ProjectWorker:
         finally:
             # The worker stops as a whole, also where the engine broke: another worker takes all of its runs.
             self.stop()
+            # The runs that are driven here come to a point at which another worker can take them up.
             await asyncio.gather(others, return_exceptions=True)
             for task in beside:
                 task.cancel()

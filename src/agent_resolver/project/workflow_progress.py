@@ -99,6 +99,7 @@ class WorkflowProgress:
     async def finish_step(self, ran: RunResult) -> None:
         """Note that a step came to its end: the next one is given its text, under the limits that it was made under."""
         self.state.messages.append(assistant_message(ran.text))
+        # The text may repeat data that the step was allowed to see, so its limits bind all later steps.
         self.state.limits = self.state.limits.joined(ran.state.limits)
 
     async def end(self, result: WorkflowResult) -> None:

@@ -141,6 +141,7 @@ async def run_workflow(
     progress = progress or new_progress(request)
     events = _Events(request.run_id, len(steps), sink)
     done = progress.done(steps)
+    # This is the result where no step is left: the last process had taken all of them, and was gone before it said so.
     result = WorkflowResult(run=request.run_id, step=steps[0], termination=Termination(reason="natural_end"), done=done)
     for step in steps[len(done) :]:
         result.step = step
@@ -196,6 +197,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
             ran = await run_step(step_request)
         except ResolverError as error:
             raise RefusedStep(step.number, step.heading, error) from error
+    # A step is counted however it ended, since it was paid for.
     progress.count(ran)
     result.termination, result.pending = ran.termination, ran.pending
     # The event has the totals of all steps so far, so they are set first.
@@ -214,7 +216,7 @@ def _end_before(progress: WorkflowProgress, budget: RunBudget) -> Termination | 
         "cost": budget.max_cost,
         "seconds": budget.max_seconds,
     }
-    # None means that the budget sets no limit of this kind, and is not nothing.
+    # None means that the budget sets no limit of this kind; only 0 means that nothing is left.
     kind = next((kind for kind, amount in left.items() if amount == 0), "")
     if not kind:
         return None
