@@ -113,6 +113,7 @@ class HttpClient(httpx2.AsyncClient):
             problem = f"it is compressed ({encoding[:20]}), which was not asked for"
             response.stream = _Refused(response.stream, problem)
             return
+        # Every other address is that of an issuer of tokens, whose documents are small.
         is_of_server = response.request.url == self._endpoint
         limit = MAX_ANSWER_BYTES if is_of_server else _MAX_DOCUMENT_BYTES
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -137,6 +138,7 @@ class _Bounded(httpx2.AsyncByteStream):
         self._limit = limit
         self._is_events = is_events
         self._seconds = seconds
+        # The deadline is for the whole body: a limit for each piece would let an answer trickle for ever.
         self._deadline = None if seconds is None else monotonic() + seconds
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -146,6 +148,7 @@ class _Bounded(httpx2.AsyncByteStream):
             if self._is_events and any(end in before + piece for end in _EVENT_ENDS):
                 # Pieces are small: what of this one is left to the next event does not matter.
                 size = AnswerSize(self._limit)
+            # The end of an event may lie across two pieces, so the last bytes are looked at again with the next piece.
             before = (before + piece)[-_LONGEST_END:]
             size.add(piece)
             yield piece

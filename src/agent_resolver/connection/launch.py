@@ -65,6 +65,7 @@ async def launched(command: Command) -> AsyncIterator[Any]:
                 await _require_start(status, command.line[0])
             yield read, write
         finally:
+            # The process must be ended even if the block was cancelled: nothing else would end it.
             with anyio.CancelScope(shield=True):
                 read.close()
                 write.close()
@@ -79,11 +80,14 @@ async def _start_process(command: Command) -> tuple[Process, int | None]:
         env=get_default_environment() | command.environment,
         stderr=command.errors,
         cwd=command.folder,
+        # A session of its own keeps Ctrl-C in the terminal away from the server, and makes it the leader of a process
+        # group.
         start_new_session=True,
     )
     if not _HAS_SUPERVISOR:
         return await start(command.line), None
     status, report = os.pipe()
+    # `-I` and `-S` keep variables, the present folder and site packages from putting code into the supervisor.
     interpreter = (sys.executable, "-I", "-S", process_tree.__file__)
     try:
         line = (*interpreter, str(os.getpid()), str(report), str(_PATIENCE_SECONDS), *command.line)
@@ -92,6 +96,8 @@ async def _start_process(command: Command) -> tuple[Process, int | None]:
         os.close(status)
         raise
     finally:
+        # Only the supervisor may hold this end: the end of the file tells `_require_start` that the command has
+        # started.
         os.close(report)
     return process, status
 
@@ -125,6 +131,7 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
                 try:
                     size.add(chunk)
                 except UnusableAnswer as problem:
+                    # A line without an end would fill the memory, so the connection ends with this error.
                     await incoming.send(problem)
                     return
                 buffer += chunk
@@ -145,6 +152,8 @@ def _parse_line(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
+        # The SDK passes an exception in the stream to the message handler, which counts it as a line outside the
+        # protocol.
         return error
 
 
@@ -169,6 +178,7 @@ async def _end_supervised(process: Process) -> None:
         for _ in range(2):
             await _comes_true_within(lambda: process.returncode is not None)
     if process.returncode is None:
+        # The descendants go first: once the supervisor is gone, they can no longer be told from other processes.
         process_tree.kill_descendants(process.pid)
         process.kill()
         await _comes_true_within(lambda: process.returncode is not None)
@@ -180,6 +190,7 @@ async def _end_group(process: Process) -> None:
     await _close_stdin(process)
     await _comes_true_within(lambda: process.returncode is not None)
     for how in (signal.SIGTERM, signal.SIGKILL):
+        # Signal 0 is not delivered: it only tells whether any process of the group is left.
         if not _signal_group(process.pid, how) or await _comes_true_within(lambda: not _signal_group(process.pid, 0)):
             break
     await _comes_true_within(lambda: process.returncode is not None)
@@ -215,5 +226,6 @@ def _signal_group(leader: int, sign: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
+        # Some process of the group is there, although it may not be signalled.
         return True
     return True

@@ -89,12 +89,14 @@ class LockedTool:
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the tool on its server; the result is its structured content, else its content."""
+        # Where no telemetry opens a span for this call, the server gets the place of the caller.
         traceparent = current_traceparent() or context.parent
         # The connection of this moment: the server may have been lost and regained since the call began.
         connection = self._server.connection
         result = await connection.call(self._name, arguments, self.descriptor.timeout_seconds, traceparent)
         if result.is_error:
             raise ToolFailure(FailureCode.TOOL_ERROR, _text_of(result) or "The tool reported an error without words")
+        # MCP: a tool with an output schema answers with structured content. Without either, the blocks are the result.
         if result.structured_content is not None or self.descriptor.output_schema is not None:
             return result.structured_content
         return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
@@ -187,6 +189,7 @@ class ServerSource:
         usable = {name: tool for name, tool in connection.tools.items() if is_usable_name(name)}
         changed = {name: tool for name, tool in usable.items() if digest_of(tool) != pinned.get(name)}
         listed = {name: self._definition_of(tool) for name, tool in changed.items()}
+        # A name that is listed more than once is refused for that reason, and is not gone.
         gone = pinned.keys() - connection.tools.keys() - connection.repeated
         return {**listed, **dict.fromkeys(sorted(gone))}
 
@@ -209,6 +212,7 @@ class ServerSource:
         await self._close_connection()
         if self._is_closed:
             return
+        # A new connection records its decisions, also where they are the same as before.
         self._run, self._recorded = run, ""
         try:
             connection = self._connection = self._new_connection()
@@ -257,6 +261,7 @@ class ServerSource:
         use = self.use
         async with self._offering:  # What was listed later is offered later.
             listed = connection.tools
+            # A digest is made only where the lock pins definitions to compare it with.
             digests = {name: digest_of(tool) for name, tool in listed.items() if use.grant.tools is not None}
             judged = {name: self._judge(tool, digests.get(name, "")) for name, tool in listed.items()}
             judged |= {name: use.grant.refuse(name, is_repeated=True) for name in connection.repeated}
@@ -264,6 +269,7 @@ class ServerSource:
             # Also for a call that is on its way, and waits until the tools are listed again.
             connection.closed = {name: _failure_of(refused) for name, refused in judged.items() if refused}
             await self._record_decisions(judged, digests)
+            # The connection may have ended, or been replaced, while the decisions were written.
             if connection is not self._connection or not connection.is_there:
                 return
             seconds = self._around.call_seconds
@@ -344,6 +350,7 @@ async def _keep_connected(server: ServerSource, run: str) -> None:
         began = monotonic()
         await server.until_lost()
         if monotonic() - began > _LONGEST_WAIT_SECONDS:
+            # A server that stayed this long does not end again and again, so the waiting starts small.
             seconds = _FIRST_WAIT_SECONDS
         await asyncio.sleep(seconds)
         # A server that ends again and again is not started again and again: each attempt waits longer.
@@ -382,6 +389,7 @@ def _decisions_body(
         "admitted": admitted,
         "refused": len(judged) - admitted,
         "tools": named,
+        # The digest covers what was found instead, so that a further change of the same tool is recorded too.
         "digest": digest([*decisions, changed] if changed else decisions),
     }
     if changed:

@@ -126,6 +126,7 @@ class McpConnection:
     async def close(self) -> None:
         """End the connection, and the server if we started it; also one that is being started."""
         self._is_closing = True
+        # The deadline is finite only while the connection is being made; one in the past ends the attempt at once.
         if self._connecting is not None and self._connecting.deadline < math.inf:
             self._connecting.deadline = -math.inf
         self._note_end()
@@ -134,6 +135,7 @@ class McpConnection:
     def _note_end(self) -> None:
         """Let the owner end the connection."""
         self.is_there = False
+        # The owner waits in the queue, and takes None as the word to stop.
         self._requests.put_nowait(None)
 
     async def _own(self, ready: "asyncio.Future[None]") -> None:
@@ -159,6 +161,7 @@ class McpConnection:
                 ready.set_exception(failure)
         finally:
             self.is_there = False
+            # Requests that the owner never took from the queue must not wait for ever.
             while not self._requests.empty():
                 if request := self._requests.get_nowait():
                     self._unanswered.add(request)
@@ -181,6 +184,7 @@ class McpConnection:
                 raise self._closed()
             async with client:
                 await self._list(client)
+                # The deadline was for connecting; from here on the connection may last as long as it likes.
                 self._connecting.deadline = math.inf
                 yield client
 
@@ -197,6 +201,7 @@ class McpConnection:
                 result = await self._call(client, request)
         except Exception as error:  # noqa: BLE001 - as above
             _fail_request(request, self._failure(error, self._garbage - request.garbage))
+            # The owner learns nothing of a connection that ended under a call, so it gets word from here.
             if _is_closed(error):
                 self._note_end()
         else:
@@ -231,6 +236,7 @@ class McpConnection:
                 if self.on_change:
                     await self.on_change()
             except BaseException:
+                # The list counts as old until it was read and judged to its end.
                 self._is_stale = True
                 raise
 
@@ -238,9 +244,11 @@ class McpConnection:
         listed: list[mcp_types.Tool] = []
         size = 0
         cursor = None
+        # A server could return another cursor for ever.
         for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             listed += page.tools
+            # The transport bounds each page, and this the sum of all pages.
             size += len(page.model_dump_json())
             if len(listed) > _MAX_TOOLS:
                 raise self._too_long_list(f"{_MAX_TOOLS:,} tools")
@@ -298,11 +306,13 @@ class McpConnection:
         cause = _first_cause(error)
         if isinstance(cause, ToolFailure):
             return cause
+        # The SDK only reports that the connection closed; the answer that closed it says why.
         if self._unusable is not None and _is_closed(cause):
             cause = self._unusable
         return self._bad_answer(cause) or self._no_answer(cause, garbage)
 
     def _bad_answer(self, cause: BaseException) -> ToolFailure | None:
+        # `HttpClient` turns the HTTP status of a refusal into an error of the protocol with this code.
         if isinstance(cause, OAuthFlowError) or (isinstance(cause, MCPError) and cause.code in _REFUSED):
             message = f"{self.name} refused our credentials ({str(cause).partition(chr(10))[0]})"
             return ToolFailure(FailureCode.UNAUTHORIZED, message, f'check `[servers."{self.name}"]` in agent.toml')
@@ -321,6 +331,7 @@ class McpConnection:
         return None
 
     def _no_answer(self, cause: BaseException, garbage: int) -> ToolFailure:
+        # Lines outside the protocol that came after the call are the likeliest cause of its failure.
         if garbage:
             message = f"{self.name} wrote {counted(garbage, 'line')} outside the protocol"
             return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "a server must log to stderr, not to stdout")

@@ -70,8 +70,10 @@ def transport_of(
 
 
 def _stdio_transport(entry: LockedServer, launch: Launch, around: Surroundings) -> OpenTransport:
+    # Besides the few variables that every command needs, the server gets those that its launch record names.
     environment = {name: _secret_from_environment(name, entry, around) for name in launch.env}
     if sys.platform == "win32":
+        # Windows has no process groups of this kind, so there the transport of the SDK starts and ends the server.
         parameters = StdioServerParameters(
             command=launch.command, args=list(launch.args), env=environment, cwd=around.folder
         )
@@ -101,6 +103,7 @@ def _check_endpoint(entry: LockedServer, credentials: Credentials) -> None:
     if parts is None:
         message = f"{entry.server_id} is locked at '{entry.endpoint}', which is no HTTP address"
         raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "correct it in the index, and resolve again")
+    # A credential in plain HTTP could be read on the way; only an address on this machine is exempt.
     if (credentials.token_env or credentials.client_secret_env) and not _is_private(parts):
         message = f"{entry.server_id} is locked at '{entry.endpoint}', and credentials never travel in the clear"
         raise ToolFailure(FailureCode.UNAUTHORIZED, message, "use an `https` endpoint")

@@ -46,6 +46,7 @@ def moment(claims: Claims, name: str) -> float:
         InvalidToken: It is missing, or is no time.
     """
     value = required(claims, name)
+    # In Python `True` is an `int`, and would pass for the first second of 1970.
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _invalid_claim(name, "is not a time")
     return value
@@ -115,6 +116,7 @@ def _only_value(said: object) -> object:
 
 
 def _read_clearance(said: str) -> Classification | None:
+    # Upper-casing turns some foreign letters into ASCII ones, such as the dotless i of Turkish.
     level = said.upper() if said.isascii() else ""
     return next((known for known in CLASSIFICATION_RANK if known == level), None)
 

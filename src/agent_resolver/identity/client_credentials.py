@@ -166,6 +166,7 @@ class ClientCredentials:
         if self._verifier.audience.startswith(("https://", "http://")):
             # RFC 8707: what the token is for. Issuers that do not know the parameter ignore it.
             form["resource"] = self._verifier.audience
+        # RFC 6749, 2.3.1, advises against secrets in the form, so they go there only if the issuer takes no header.
         if _BASIC not in methods and _POST in methods:
             return {**form, "client_id": self._client_id, "client_secret": self._client_secret}, {}
         # RFC 6749, 2.3.1: both are encoded like fields of a form first.
@@ -181,6 +182,7 @@ class ClientCredentials:
         except (ValueError, RecursionError):
             problem = f"{endpoint} answers with no `access_token` and `token_type`"
             raise self._unavailable(problem, "check the issuer") from None
+        # RFC 6749, 5.1: the type of a token is compared without regard to case.
         if granted.token_type.lower() != "bearer":
             raise self._unavailable(f"{endpoint} gives a token that is not a bearer token", "ask the issuer for one")
         return granted.access_token

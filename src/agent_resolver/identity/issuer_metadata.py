@@ -43,6 +43,7 @@ def metadata_of(issuer: str, get: Get, asked: type[Asked]) -> Asked:
         KeysUnavailable: It cannot be reached, does not say what is asked for, or is another issuer.
     """
     metadata = _fetch_metadata(issuer, get, asked)
+    # RFC 8414, 3.3: metadata under another name may be that of another issuer, and is not used.
     if metadata.issuer != issuer:
         message = f"The issuer at {issuer} calls itself {metadata.issuer[:_MOST_SHOWN]}"
         raise KeysUnavailable(message, "write it in `identity.issuer` to the letter, with or without the last slash")
@@ -76,4 +77,5 @@ def _metadata_addresses(issuer: str) -> Iterator[str]:
     yield f"{base}/.well-known/openid-configuration"
     scheme, _, rest = base.partition("://")
     host, slash, path = rest.partition("/")
+    # RFC 8414, 3.1: the well-known part stands between the host and the path.
     yield f"{scheme}://{host}/.well-known/oauth-authorization-server{slash}{path}"

@@ -74,10 +74,12 @@ def read_keys(document: bytes) -> Keys:
 
 def _import_key(listed: dict[str, Any]) -> Key | None:
     try:
+        # RFC 7517, 4.2: a key that is meant for encryption verifies no signature.
         if listed["kty"] not in {"RSA", "EC", "OKP"} or listed.get("use", "sig") != "sig":
             return None
         if listed["kty"] == "RSA" and base64_to_int(listed["n"]).bit_length() < _SHORTEST_RSA_BITS:
             return None
+        # Only public members are handed on: the private part of a key never reaches the library.
         return JWKRegistry.import_key({name: listed[name] for name in _PUBLIC if name in listed})
     except Exception:  # noqa: BLE001 - whatever is wrong with one key, the others may be right
         return None
@@ -122,6 +124,7 @@ class IssuerKeys:
         # Whoever was here before may have done it.
         if keys := self._younger_than(age):
             return keys
+        # A failure is repeated for a while, so that tokens with made-up keys cannot make us flood the issuer.
         failed = self._failed
         if failed is not None and self._clock() - failed.at < PAUSE_SECONDS:
             raise KeysUnavailable(str(failed.problem), failed.problem.hint)

@@ -65,6 +65,7 @@ def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: 
 
 
 def _read_token(token: str) -> tuple[dict[str, Any], Claims]:
+    # The bound comes first: nothing of a token that is too long is decoded.
     if len(token) > MAX_TOKEN_BYTES:
         message = f"The token is longer than {MAX_TOKEN_BYTES:,} bytes, the most that is read"
         raise InvalidToken(TokenCode.TOO_LARGE, message, "let the issuer put fewer claims into it")
@@ -101,9 +102,11 @@ def _check_issuer(claims: Claims, issuer: str) -> None:
 
 
 def _check_signature(token: str, header: dict[str, Any], keys: Sequence[Key]) -> None:
+    # A token that names no key may be signed with any of them.
     named = [key for key in keys if "kid" not in header or key.kid == header["kid"]]
     if not named:
         raise InvalidToken(TokenCode.UNKNOWN_KEY, "The token is signed with a key that the issuer does not list")
+    # RFC 8725, 3.1: the algorithm that the token names must be one that the key is made for.
     fitting = [key for key in named if _is_for(key, header["alg"])]
     if not fitting:
         message = "The token is signed with an algorithm that its key is not for"
@@ -130,6 +133,7 @@ def _is_signed(token: str, key: Key) -> bool:
 
 def _check_audience(claims: Claims, audience: str) -> None:
     said = claims.get("aud")
+    # RFC 7519, 4.1.3: a single audience may be a text instead of a list.
     audiences = said if isinstance(said, list) else [said]
     if not any(isinstance(one, str) and one for one in audiences):
         message = f"The token is meant for nobody, and {audience} is expected"
@@ -142,6 +146,7 @@ def _check_audience(claims: Claims, audience: str) -> None:
 
 
 def _check_time(claims: Claims, now: float) -> None:
+    # The end of a token has no leeway: what has expired is never accepted.
     if moment(claims, "exp") <= now:
         raise InvalidToken(TokenCode.EXPIRED, "The token has expired")
     for name in ("nbf", "iat"):

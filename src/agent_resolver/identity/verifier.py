@@ -43,6 +43,7 @@ class Verifier:
         except InvalidToken as refused:
             if refused.code is not TokenCode.UNKNOWN_KEY:
                 raise
+        # The issuer may have a new key since its keys were read: a token with an unknown one is worth a second look.
         return self._verified(token, await self._keys.newer())
 
     def _verified(self, token: str, keys: Keys) -> Caller:

@@ -99,11 +99,13 @@ def missing_in(configs: Iterable[ConfigFile], environment: Iterable[str]) -> lis
 
 def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]:
     for issue in config.reading.imported.faults:
+        # The second part of a place is the name of the server, where the fault is inside of one.
         name = str(issue.at[1]) if len(issue.at) > 1 else config.path
         place = f"{config.path}:{issue.line}:{issue.column}"
         yield Missing(name, f"{issue} ({place})", issue.hint)
     adopted = set(config.names)
     for note in config.reading.imported.notes:
+        # A server that is switched off, or that is ours, stays where it is and needs nothing.
         if note.server not in adopted:
             continue
         if note.kind is NoteKind.ENVIRONMENT and (unset := [name for name in note.names if name not in is_set]):

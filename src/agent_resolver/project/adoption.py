@@ -117,6 +117,7 @@ def _index_content(raw: bytes | None, existing: Index, entries: Sequence[IndexEn
 def _conflicts(merged: Merged) -> Iterator[Missing]:
     """Two servers of one name: only one of them could be adopted."""
     for conflict in merged.conflicts:
+        # Conflicts about other facts, such as descriptions, keep no server from being adopted.
         if conflict.fact == "reach":
             yield Missing(conflict.server, str(conflict), "give one of the two another name, and adopt again")
 
@@ -127,6 +128,7 @@ def _unknown_keys(raw: bytes | None, path: str) -> Iterator[Missing]:
         if issue.code is IssueCode.UNKNOWN_KEY:
             message = f"`{issue.path}` ({issue.line}:{issue.column}) is not known and would be lost"
             yield Missing(path, message, "remove it from the index")
+            # One unknown key is enough to stop the adoption, which would lose all of them.
             return
 
 
@@ -152,6 +154,7 @@ def require_adopting(session: Session, configs: Sequence[ConfigFile]) -> None:
     decisive = (*session.files_of_index, session.agent_path, session.lock_path)
     for path in (*(config.path for config in configs), *decisive):
         require_own(path, session.users)
+    # A configuration outside of the project, such as that of the user, lies in a folder that needs trust as well.
     outside = [config.path for config in configs if not _is_below(config.path, session.root)]
     known = [path for path in session.files_of_index if os.path.lexists(path)]
     session.require_trust("its client configuration starts commands and names addresses", files=[*outside, *known])
@@ -205,6 +208,7 @@ def plan_adoption(
     if unknown:
         return Adoption(missing=tuple(unknown), requirements=requirements)
     agent = agent_change(session.agent_path, order.agent_name, requirements)
+    # The agent file is read as it will be written, so that a fault in it stops the plan.
     reading = read_agent_file(agent.after or b"")
     if reading.agent is None:
         faults = _faults_of(session.agent_path, only_errors(reading.issues), requirements)
@@ -212,6 +216,7 @@ def plan_adoption(
     resolution = resolve(reading.agent, servers, resolved_at=order.resolved_at)
     locked = {choice.server.id for choice in resolution.choices if choice.server}
     lacking = [requirement for requirement in requirements if requirement.server not in locked]
+    # If every requirement was resolved and a server still is not locked, then the agent file does not ask for it.
     unlocked = list(_unresolved(resolution, servers)) or list(_not_required(session.agent_path, lacking))
     if unlocked or resolution.lockfile is None:
         return Adoption(missing=tuple(unlocked), requirements=requirements, resolution=resolution)
@@ -289,6 +294,7 @@ def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
         message = f"{config.client.title} fills in part of `{word}`, so it would start something else"
         yield Missing(NAME, message, "move the project to another folder")
     for name, values in read_entries(config.client, config.text, config.path):
+        # An entry under our name may serve another agent, and must not be replaced by this one.
         is_other = served_agent(command_of(values)) != served_agent(entry.command)
         if name == NAME and name not in config.names and is_other:
             message = f"`{config.path}` has an entry of this name that serves something else"

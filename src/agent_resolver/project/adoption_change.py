@@ -40,6 +40,7 @@ def read_or_none(path: str, limit: int) -> bytes | None:
 
 def change_of(path: str, content: bytes) -> FileChange:
     """A file that gets this content."""
+    # The file may be the index or the lock, so the larger bound holds.
     before = read_or_none(path, max(MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES))
     return FileChange(path=path, before=before, after=content)
 
@@ -78,6 +79,7 @@ def _imported_words(config: ConfigFile) -> Iterator[str]:
 
 def _shown_change(config: ConfigFile, text: str, known: set[str]) -> str:
     """The entries that the adoption removes or adds, as a text of the settings has them."""
+    # Entries that stay are left out, since they may hold secrets that the importer never looked at.
     changed = {*config.names, NAME}
     found = read_entries(config.client, text, config.path)
     return shown_settings(config.client, {name: values for name, values in found if name in changed}, known)

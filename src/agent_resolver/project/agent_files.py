@@ -77,8 +77,10 @@ def _paths_below(folder: str, *, follows_links: bool) -> Iterator[str]:
         raise UnreadableFile(folder, f"cannot be read: {error.strerror}") from error
     if follows_links:
         paths += sorted(path for path in others if path.endswith(".md"))
+    # The bound comes before any file is read.
     if len(paths) > _MOST_FILES:
         raise UnreadableFile(folder, f"has more than {_MOST_FILES:,} files")
+    # Paths below the folder are spelled with slashes on every system.
     yield from (os.path.join(folder, *path.split("/")) for path in paths)
 
 
@@ -86,6 +88,7 @@ def _read_agent(folder: str, path: str) -> FoundAgent | SkippedFile:
     try:
         content = read_bounded(path, MAX_AGENT_FILE_BYTES)
     except FileError as error:
+        # One file that cannot be read must not hide the others.
         return SkippedFile(path, str(error))
     name = os.path.basename(path)
     suffix = next(suffix for suffix in _SUFFIXES if name.endswith(suffix))

@@ -106,6 +106,7 @@ def _moved_file(agent: FoundAgent, move: Move, moved: Moved) -> _Edit:
     )
     # The diff of the target shows the move.
     source = FileChange(path=agent.path, before=agent.content, shown=("", ""), mode=mode)
+    # A file that keeps its bytes can be moved back; only one that changes needs a copy.
     if not rewriting.count:
         return _Edit(changes=(target, source), undo=(_shell("mv", move.target, move.source),), left=rewriting.left)
     copy = _copy(agent.path, agent.content, mode)
@@ -153,6 +154,7 @@ def _texts_here(moves: Sequence[Move]) -> list[str]:
 
 def _rewritten_text(path: str, moved: Moved) -> tuple[Rewriting, bytes] | None:
     """A text with its mentions rewritten; None for one that cannot be read, or that is a symbolic link."""
+    # To write through a link would change a file of another project, or of the user.
     if os.path.islink(path):
         return None
     try:
@@ -178,9 +180,11 @@ def _changed_settings(session: Session, emptied: set[str]) -> Iterator[_Edit]:
     useless = [root for root, real in configured.items() if real in emptied]
     wanted = os.path.realpath(CATALOG_FOLDER)
     is_default = os.path.realpath(os.path.join(session.root, CATALOG_FOLDER)) == wanted
+    # The folder is a root by default only as long as the settings list no roots.
     is_served = wanted in configured.values() or (is_default and not configured)
     if is_served and not useless:
         return
+    # The settings spell paths with slashes on every system.
     root = os.path.relpath(wanted, session.root).replace(os.sep, "/")
     if session.config_path is None:
         content = with_toml_item("", "catalog", "roots", root).encode()

@@ -71,9 +71,11 @@ class InstallTool:
         Raises:
             ToolFailure: The project is not set up for it, or its tools do not pass `agent tools certify` with it.
         """
+        # Without this, a task could install a plan that was certified for another task.
         if arguments["task"] != context.run:
             raise ToolFailure(FailureCode.FORBIDDEN_ACTION, "A task installs its own plans alone")
         blueprint = await self._artifacts.load(arguments["task"], arguments["artifact"], Blueprint)
+        # Records and questions show the id of the call, so the artifact has to be what they name.
         if blueprint.id != arguments["id"]:
             raise ToolFailure(FailureCode.TOOL_ERROR, f"The artifact is `{blueprint.id}`, not `{arguments['id']}`")
         self._offer(_install(self._session, blueprint))
@@ -122,7 +124,9 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
     _require_loaded(session, folder)
     path = os.path.join(folder, f"{blueprint.id}.json")
     content = blueprint_bytes(blueprint)
+    # What is in both places is read before anything is written, so that it can be put back.
     before = _bytes_of(path)
+    # An interrupted attempt may have left the same bytes. Any other file is not the task's to replace.
     if before is not None and before != content:
         message = f"`{path}` holds another blueprint"
         raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "move it away")
@@ -131,6 +135,7 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
     is_done = False
     try:
         _write(path, content)
+        # The plan is loaded from its file, as the next command will do it, and not taken from the artifact.
         checked = _load(session, blueprint.id)
         committed = committed_manifest(manifest)
         # Without a committed manifest there is nothing that the tools could drift from.
@@ -151,6 +156,7 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
 
 def _scaffold(session: Session, draft: CapabilityDraft) -> str:
     """Write a scaffold, and return its path below the project."""
+    # The name of a Python module has neither dots nor dashes.
     name = draft.id.replace(".", "_").replace("-", "_").lower()
     path = os.path.join(_own_folder(session, session.config.reasoner.drafts), f"{name}.py")
     if not os.path.lexists(path):
@@ -216,6 +222,7 @@ def _bytes_of(path: str) -> bytes | None:
     if not os.path.lexists(path):
         return None
     try:
+        # The bound is for the manifest as well, which holds many tools.
         return read_bounded(path, 64 * MAX_BLUEPRINT_BYTES)
     except FileError as error:
         raise ToolFailure(FailureCode.TOOL_ERROR, str(error)) from error

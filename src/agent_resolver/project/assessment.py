@@ -46,6 +46,7 @@ def task_assessment(evidence: TaskEvidence) -> Assessment:
         rules=(*(rule.id for rule in OPS_RULES), _APPROVAL),
         rules_title="The rules of Ops",
         rules_digest=evidence.product.rules,
+        # OSCAL asks for at least one result, so a task without an audited plan gets one that says so.
         subjects=tuple(subjects) or (_nothing_audited(evidence, at),),
         contents={reference: f"{name} of the task" for name, reference in sorted(evidence.references.items())},
         properties={
@@ -74,6 +75,7 @@ def _plan_subject(name: str, evidence: TaskEvidence, story: Story, end: str) -> 
     if evaluation is None:
         return None
     audits = [record.at for record in story.decided("ops_audit")] or [end]
+    # Each observation names what it was made of: the plan, and the report of its audit.
     shown = (artifact.content, reference)
     checks = [*_rule_checks(evaluation, audits[-1], shown), *_approval_checks(name, evidence)]
     return AssessedSubject(
@@ -90,6 +92,7 @@ def _rule_checks(evaluation: Evaluation, at: str, shown: tuple[str, ...]) -> Ite
         broken = [violation for violation in evaluation.violations if violation.rule == rule.id]
         is_assessed = rule.id in evaluation.rules
         observed = [_observed_rule(rule, broken, at, shown)] if is_assessed else []
+        # The acceptance tests belong to this one rule, so their outcomes are observations of it.
         if rule.id == _TESTS:
             observed += [_observed_test(test, evaluation, at, shown) for test in evaluation.tests]
         yield AssessedCheck(
@@ -116,6 +119,7 @@ def _observed_test(test: TestResult, evaluation: Evaluation, at: str, shown: tup
 
 def _approval_checks(name: str, evidence: TaskEvidence) -> Iterator[AssessedCheck]:
     """The check that a second person approved a plan, for a plan that was executed under an approval."""
+    # A plan that ran without an approval has no such check, neither satisfied nor broken.
     plans = [plan for plan in evidence.certified if plan.artifact == name and plan.approvals]
     for plan in plans:
         yield AssessedCheck(
@@ -144,6 +148,7 @@ def tools_assessment(certificate: Certificate, at: str) -> Assessment:
         certificate: The checks that were made.
         at: The time that the document says it was made.
     """
+    # Every id in the document is made of this digest, so the same certificate gives the same document.
     seed = digest(certificate)
     subject = AssessedSubject(
         name="The tools of the project",

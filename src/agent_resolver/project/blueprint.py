@@ -87,6 +87,7 @@ def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[Checked
         blueprint, descriptor = each.blueprint, each.descriptor
         if blueprint is None or descriptor is None:
             continue
+        # Blueprints that this one calls come before it, so their refusals are known here.
         refused = _refusal_of(each, blueprint, checked)
         checked[blueprint.id] = CheckedBlueprint(
             file=each.file, blueprint=blueprint, descriptor=descriptor, refused=refused
@@ -124,12 +125,14 @@ def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) 
     blueprints = {file: reading.blueprint for file, reading in readings.items() if reading.blueprint is not None}
     by_id = {blueprint.id: file for file, blueprint in blueprints.items()}
     calls = {file: _called_blueprints(reading, by_id) for file, reading in readings.items()}
+    # The order leaves out one call of each circle, since it would have none otherwise. The circles become faults.
     order, cycles = _without_cycles(calls)
     tools = {descriptor.id: descriptor for descriptor in own}
     faults = _repeated_ids(readings, tools)
     for file, issues in _cycle_faults(readings, calls, cycles).items():
         faults.setdefault(file, []).extend(issues)
     called = {call.tool for blueprint in blueprints.values() for call in calls_of(blueprint)}
+    # What neither the project's code nor another blueprint is can only be a tool of a locked server.
     locked = _locked_tools(session, called - set(tools) - set(by_id))
     tools |= locked.opened
     limits = _limits(session)
@@ -159,6 +162,7 @@ def _limits(session: Session) -> BlueprintLimits:
     if not session.has_agent:
         return BlueprintLimits()
     limits = session.limits
+    # A file that does not limit the sensitivity of data allows the highest class.
     level = CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
     return BlueprintLimits(classification=level, forbid=limits.forbid)
 
@@ -200,6 +204,7 @@ def _repeated_ids(readings: Mapping[str, BlueprintReading], known: Mapping[str, 
     for file, reading in readings.items():
         if reading.blueprint is None:
             continue
+        # The first file with an id keeps it, and each later one has the fault.
         other = first.setdefault(reading.blueprint.id, file)
         if other != file:
             message = f"Another tool has this id: that of {other}"
@@ -230,6 +235,7 @@ def _without_cycles(calls: Calls) -> tuple[dict[str, set[str]], list[list[str]]]
     cycles: list[list[str]] = []
     while True:
         try:
+            # Sorted, since sets have no fixed order and the same circle is to be found each time.
             TopologicalSorter({file: sorted(called) for file, called in left.items()}).prepare()
         except CycleError as error:
             # Each of them calls the one before it in the list, and the first one is also the last.

@@ -51,6 +51,7 @@ def read_events(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> list
     history = journal.read(snapshot, run)
     if history is None:
         raise UnknownRun(run)
+    # The journal has the events in their order; calls and answers are in tables of their own.
     rows = snapshot.find(JOURNAL, {"run": run})
     journalled = [_journal_event(moment_of(row.at), open_entry(row, journal.seal)) for row in rows]
     events = [*journalled, *_calls(snapshot, history, journal.seal), *_answers(snapshot, history)]
@@ -76,6 +77,7 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
             facts = {"waits": waits, "code": entry.code}
         case WaitEnded():
             path = entry.path
+            # An outcome that is a success has no code.
             facts = {"code": getattr(entry.outcome, "code", "")}
         case SignalReceived():
             by = _name_of(entry.by)
@@ -100,6 +102,7 @@ def _calls(snapshot: Snapshot, history: History, seal: Seal) -> Iterator[RunEven
     for number, wave in enumerate(waves, 1):
         # Not every move of a run makes calls.
         for call in getattr(wave, "calls", ()):
+            # The key is the one that the engine gives each call of a step, in whichever process it makes it.
             kept = snapshot.get(LEDGER, call_key(starter, call.tool, history.row.id, call.path))
             if kept is None:
                 continue

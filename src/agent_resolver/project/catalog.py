@@ -72,6 +72,7 @@ def judge_in(session: "Session") -> Judge | None:
 
 
 def _judge_by(index: OpenIndex) -> Judge:
+    # It is prepared once, since a catalog may judge thousands of files by the same index.
     resolve_one = resolver(index.servers)
 
     def judge(content: bytes) -> Verdict:
@@ -81,6 +82,7 @@ def _judge_by(index: OpenIndex) -> Judge:
             return Verdict("unresolved", f"the agent file is invalid: {error.issues[0]}")
         return Verdict("resolved") if resolution.success else Verdict("unresolved", unresolved_reason(resolution))
 
+    # By the digest the catalog knows if a verdict that it keeps was made by the same index.
     return Judge(index.digest, judge)
 
 

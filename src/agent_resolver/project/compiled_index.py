@@ -48,6 +48,7 @@ class CompiledIndex:
 
         found = {}
         for server, body in self.servers.places(servers):
+            # Within `reading`, an entry that cannot be decoded is reported as damage of the file.
             with self._tables.reading():
                 tree = entry_tree(body.content.decode(), body.line, body.column)
             found[server.id, server.version] = EntryAt(self._source_path(body.source), tree)
@@ -58,6 +59,7 @@ class CompiledIndex:
         from agent_resolver.schema.overlay import NO_OVERLAY, parse_overlay
 
         source = self.servers.source_of(server)
+        # An overlay is parsed once, however many servers it states facts of.
         if source not in self._overlays:
             content = self._tables.overlay(source)
             with self._tables.reading():
@@ -73,6 +75,7 @@ class CompiledIndex:
         bodies = self._bodies.each()
         for server in self.servers:
             with self._tables.reading():
+                # Tables and entries are in the same order, by id and version, so the next entry is that of this server.
                 body, _source = next(bodies)
                 entry = _entry.decode(body)
             yield entry, server
@@ -146,6 +149,7 @@ def _overlay_digest(path: str) -> str:
     try:
         return sha256(read_bounded(path, MAX_OVERLAY_BYTES)).hexdigest()
     except UnreadableFile as error:
+        # No digest is spelled like this, so an overlay that cannot be read counts as changed.
         return "" if error.missing else "unreadable"
 
 

@@ -418,6 +418,7 @@ def load_config(layers: Layers) -> Loaded:
     """
     document: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    # The strongest layer comes last: it overwrites both the values and their origins.
     for name, tree in _layer_trees(layers):
         # What a variable or a flag leaves out may be in the file, or in the next flag.
         _refuse_layer(name, (issue for issue in walk(tree, Config) if name == layers.file or not _is_missing(issue)))
@@ -425,7 +426,9 @@ def load_config(layers: Layers) -> Loaded:
         _merge_into(document, layer)
         for key in _paths_of_leaves(layer):
             node = find(tree, key)
+            # Only the file has lines to point to; a variable or a flag is known by its name.
             origins[".".join(key)] = f"{name}:{node.line}:{node.column}" if name == layers.file else name
+    # Only all layers together must be complete: one half of a table may be in the file and the other in a variable.
     _refuse_layer("--config", filter(_is_missing, walk(tree_of(document), Config)))
     config = msgspec.convert(document, Config)
     return Loaded(config, tuple(_effective_settings(config, origins)))
@@ -445,6 +448,7 @@ def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
     if layers.file:
         yield layers.file, _parse_layer(layers.file, _decode_layer(layers.file, layers.content))
     for variable, (table, key, kind) in _keys_by_variable().items():
+        # A variable that is set and empty counts as one that is not set.
         if text := layers.environment.get(variable):
             text = _decode_layer(variable, os.fsencode(text))
             yield variable, tree_of({table: {key: _of_variable(text, kind)}})
@@ -454,6 +458,7 @@ def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
         name = f"--config {key}"
         if not equals:
             raise InvalidConfig(name, [Issue(at=(), code=IssueCode.SYNTAX, message="Expected KEY=VALUE")])
+        # The flag is read as a line of TOML, so that dots in keys and types of values mean the same as in the file.
         yield name, _parse_layer(name, f"{key} = {_with_quotes(value)}")
 
 
@@ -461,7 +466,9 @@ def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
     if kind == Texts:
         return list(map(str.strip, text.split(",")))
     if kind is bool:
+        # Any other text stays text, and the check of the layer reports it.
         return {"true": True, "false": False}.get(text, text)
+    # The pattern bounds the number. A longer one stays text, which the check of the layer reports.
     return int(text) if _is_integer(kind) and re.fullmatch("[0-9]{1,9}", text) else text
 
 
@@ -487,6 +494,7 @@ def _parse_layer(name: str, text: str) -> Node:
 def _with_quotes(value: str) -> str:
     """A value as TOML: what is none, or is more than one value, is taken as text."""
     try:
+        # Several keys mean that the text left its own value, for instance with a line break.
         is_value = tomllib.loads(f"value = {value}").keys() == {"value"}
     except tomllib.TOMLDecodeError:
         is_value = False
@@ -498,6 +506,7 @@ def _with_quotes(value: str) -> str:
 def _keys_of_tables() -> Iterator[tuple[str, str, Any]]:
     """Every key of the tables that have fixed keys, with its type."""
     for table in msgspec.structs.fields(Config):
+        # The keys of the other tables, such as `models`, are names of the operator's, which no variable can stand for.
         if isinstance(table.default, Struct):
             for field in msgspec.structs.fields(table.default):
                 yield table.encode_name, field.encode_name, field.type
@@ -533,6 +542,8 @@ def _as_error(issue: Issue) -> Issue:
 
 def _merge_into(document: dict[str, Any], layer: dict[str, Any]) -> None:
     for key, value in layer.items():
+        # Tables of two layers are joined key by key. Any other value, a list too, replaces the one of the earlier
+        # layer.
         if isinstance(value, dict) and isinstance(document.get(key), dict):
             _merge_into(document[key], value)
         else:
@@ -550,6 +561,7 @@ def _paths_of_leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 def _effective_settings(config: Config, origins: Mapping[str, str]) -> Iterator[Setting]:
     """Every effective value by key, the defaults included."""
     document = msgspec.to_builtins(config)
+    # A key that is not set and has no default is shown as well, with no value.
     unset = {(table, key): None for table, key, _ in _keys_of_tables()}
     for path in sorted({*_paths_of_leaves(document), *unset}):
         value: Any = document
@@ -563,6 +575,7 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     """The value without the password that an address may hold, before its host or among its parameters."""
     if not isinstance(value, str):
         return value
+    # The pattern goes on to the last `@`, since a password may hold that character itself.
     value = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", value, flags=re.DOTALL)
     if "://" not in value:
         return _PAIR.sub(r"\1***", value)
@@ -572,5 +585,6 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
 def _mask_parameter(found: re.Match[str]) -> str:
     from urllib.parse import unquote
 
+    # The name may be written with escapes, which libpq undoes.
     is_secret = unquote(found[2]).lower() in SECRET_PARAMETERS
     return f"{found[1]}{found[2]}=***" if is_secret else found[0]

@@ -41,6 +41,7 @@ def kept_definitions(index_path: str) -> Definitions:
     try:
         return read_definitions(index_path)
     except (FileError, ResolverError):
+        # The digests decide and not the texts, so a damaged file of texts must not stop a command.
         return {}
 
 
@@ -76,6 +77,7 @@ def pinned_files(
     """
     path = definitions_path(index_path)
     kept = {**read_definitions(index_path), **changed}
+    # Sorted, so that the same definitions are the same bytes.
     ordered = {name: {tool: kept[name][tool] for tool in sorted(kept[name])} for name in sorted(kept) if kept[name]}
     definitions = to_json(ordered)
     if len(definitions) > MAX_DEFINITIONS_BYTES:

@@ -111,6 +111,7 @@ async def open_engine(
         call=call,
         driver=_driver_of(session, use),
         identity=use.identity,
+        # A process that is not a worker itself acts as the worker of the settings once a caller's token has expired.
         stand_in=worker_of(session) if use.identity is None else None,
         telemetry=telemetry,
         capacity=use.capacity,
@@ -153,6 +154,7 @@ def temporal_place(session: Session) -> TemporalPlace:
         UntrustedFolder: A file chose the server, and no person trusts its folder.
         UnreadableFile: The file with its certificates cannot be read.
     """
+    # The author of the file could send the runs of the project, and the key for the server, to any address.
     if any(map(session.is_set_by_file, ("engine.address", "engine.api_key_env", "engine.ca_file"))):
         session.require_trust("its settings name the server that carries its runs")
     engine, url = session.config.engine, session.config.state.url
@@ -239,6 +241,7 @@ class _ProcessDriver:
             await driver.close()
 
     async def drive(self, segment: str, run_segment: RunSegment, executor: str, gone: str = "") -> None:
+        # DBOS calls back with the name of a segment alone, so the engine that asked for it is noted.
         self._routes[segment] = run_segment
         try:
             driver = await self._opened(executor)

@@ -171,6 +171,7 @@ class RefusedManifest(ResolverError):
 
     def __init__(self, path: str, why: str, *, issues: Sequence[Issue] = (), hint: str = "") -> None:
         super().__init__(f"`{path}` is refused: {why}")
+        # Only issues have places, which are shown with the file that they lie in.
         self.source = path if issues else ""
         self.issues = tuple(issues)
         self.hint = hint

@@ -64,8 +64,10 @@ def planners_to_compare(session: Session, models: Sequence[str], folders: Sequen
     if named and session.config_path:
         # A provider would only refuse, and each request be planned without its model: better said once, and first.
         session.require_trust("its settings say where the models are that would be asked")
+    # None means the prompts of the project, with which a single folder is compared.
     compared: tuple[str | None, ...] = (None, *folders) if len(folders) == 1 else tuple(folders) or (None,)
     found = tuple(_named_planner(session, model, folder) for model in named for folder in compared)
+    # Fewer than two planners leave nothing to compare, so the offline one comes first.
     return (OFFLINE, *found) if len(found) < _COMPARED else found
 
 
@@ -119,6 +121,7 @@ def load_evals(session: Session, named: str | None = None) -> Evals:
         )
         return _with_tools(session, path, reading)
     except InvalidEvalSet as error:
+        # The parser knows nothing but bytes; a fault in them is reported with the path.
         error.source = path
         raise
 
@@ -156,6 +159,7 @@ def _path_in_settings(session: Session) -> str:
             "There is no eval set here", "name a file, or set `evals` in `[reasoner]` of agent.toml", exit_code=2
         )
     path = os.path.normpath(os.path.join(os.path.relpath(session.root), named))
+    # The settings come with the project, and must not make the command read a file elsewhere.
     if not _is_within(session.root, path):
         raise UnusableEvals(
             f"`[reasoner] evals` names `{named}`, which is outside of the project",
@@ -172,6 +176,7 @@ def _with_tools(session: Session, path: str, reading: EvalSetReading) -> Evals:
         tools: Sequence[Descriptor] = _own_tools(session)
     else:
         tools = descriptors_of(read_manifest(_contained(path, found.tools)))
+    # A case that expects a tool which is not there is a fault of the set, and not of a planner.
     require_known_tools(reading, (tool.id for tool in tools))
     return Evals(path=path, set=found, tools=tuple(tools))
 

@@ -36,6 +36,8 @@ async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller)
     if rotated is None:
         faults = [*_seal_faults(evidence, session.evidence_key), *_trail_faults(session, evidence.trail.root)]
     else:
+        # The noted root was made under the earlier key, with which it is compared; the present trail is verified
+        # without it.
         faults = [*_earlier_key_faults(session, evidence, rotated), *_trail_faults(session, "")]
     try:
         present = await kept_tasks(session).export(evidence.task.task_id, caller)
@@ -62,6 +64,7 @@ def _rotation_since(session: Session, evidence: TaskEvidence) -> AuditRecord | N
     """The first change of the key after the document was made, which names the key that sealed the document."""
 
     def find(snapshot: Snapshot) -> AuditRecord | None:
+        # The document notes how many records there were, so those at later positions came after it.
         later = (record for record in snapshot.records() if record.position > evidence.trail.count)
         return next((record for record in later if record.kind == AuditKind.STATE_REKEYED), None)
 
@@ -93,6 +96,7 @@ def _differences(evidence: TaskEvidence, present: TaskEvidence) -> Iterator[Evid
     if tuple(record for record in present.records if record.position <= count) != evidence.records:
         yield EvidenceFault("STATE", "the records are not those that the trail had then")
     if any(record.run == task and record.position > count for record in present.records):
+        # A task that went on since then differs in all the rest, and rightly.
         return
     pairs = {
         "the task": (_settled(evidence.task), _settled(present.task)),

@@ -74,6 +74,7 @@ def write_changes(changes: Sequence[FileChange], project: str, users: frozenset[
         UnwritableFile: The disk or its permissions do not allow it, or a new file would be behind a symbolic link.
     """
     for change in changes:
+        # Every target is checked before the first file is written.
         if change.action != "keep":
             require_safe_target(change.path, project, users, is_named=is_named)
         if change.before is None and os.path.lexists(change.path):
@@ -94,6 +95,7 @@ def _write_all(changes: Sequence[FileChange]) -> None:
     for change in changes:
         if change.is_private:
             tighten(change.path, change.mode)
+    # Removals come last, so that a file which moves is in its new place before it leaves the old one.
     for change in changes:
         if change.after is None:
             _remove(change.path)
@@ -109,6 +111,7 @@ def _remove(path: str) -> None:
 def _put_back(changes: Sequence[FileChange]) -> None:
     """Give every file that has its new content already the content that it had."""
     for change in reversed(changes):
+        # A file without the new content was never written, or was changed by others since then.
         if change.action == "keep" or not _is_written(change):
             continue
         # One that cannot be put back must not keep the others from it.

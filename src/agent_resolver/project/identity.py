@@ -52,6 +52,7 @@ async def caller_or_worker(project: Session, token_file: str | None, environment
         ResolverError: As for `caller_of`, or the worker gets no token.
     """
     caller = await caller_or_anonymous(project, token_file, environment)
+    # Anonymous means here that there is an issuer, and that no token was given.
     if caller is ANONYMOUS and (worker := worker_of(project)) is not None:
         return await worker.caller()
     # Without an issuer this is the local user; with one and no worker, it refuses.
@@ -92,6 +93,7 @@ async def caller_or_anonymous(project: Session, token_file: str | None, environm
     token = _given_token(token_file, environment)
     if verifier is not None:
         return await verifier.caller(token) if token is not None else ANONYMOUS
+    # A token must not be ignored, since its owner expects to act under the name in it.
     if token is not None:
         source = "`--token-file`" if token_file is not None else VARIABLE
         message = f"{source} gives a token, and no issuer is set that could vouch for it"
@@ -115,6 +117,7 @@ def verifier_of(project: Session) -> "Verifier | None":
     if not issuer or not audience:
         # A half of it would verify tokens that were meant for others, or none at all.
         raise _half_set("issuer", "audience", is_first_set=bool(issuer))
+    # Loaded only here: without an issuer, no command verifies a token.
     from agent_resolver.identity.keys import IssuerKeys
     from agent_resolver.identity.verifier import Verifier
 

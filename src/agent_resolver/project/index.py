@@ -26,6 +26,7 @@ def read_overlay_bytes(index_path: str, users: frozenset[int] = frozenset()) -> 
         OversizeFile: It is too large.
     """
     path = overlay_path(index_path)
+    # A symbolic link that leads nowhere is not the same as no overlay: reading it reports the fault.
     if not os.path.lexists(path):
         return None
     return read_bounded(path, MAX_OVERLAY_BYTES, users)

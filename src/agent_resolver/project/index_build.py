@@ -37,6 +37,7 @@ def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str
     """
     folder = os.path.dirname(os.path.abspath(output))
     sources = []
+    # Time and stamps are taken before the files are read, so that a change meanwhile is not missed.
     read_at, stamps = time.time_ns(), list(map(_stamp_of, paths))
     for path in paths:
         raw = read_bounded(path, MAX_INDEX_BYTES)
@@ -45,6 +46,7 @@ def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str
         except InvalidIndex as error:
             error.source = path
             raise
+    # The reader of a file sees that file alone, so a server that two files have is found only here.
     _refuse_duplicates(sources, paths)
     write_index_file(output, sources)
     for path, stamp, source in zip(paths, stamps, sources, strict=True):
@@ -74,6 +76,7 @@ def read_source(path: str, name: str, raw: bytes) -> BuiltFrom:
 
 
 def _seen_from(folder: str, path: str) -> str:
+    # The path goes into the file with slashes, since another system may use the index.
     return os.path.relpath(os.path.abspath(path), folder).replace(os.sep, "/")
 
 

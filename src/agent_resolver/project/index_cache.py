@@ -198,6 +198,7 @@ def cache_folder(environment: Mapping[str, str]) -> str:
 
 def cache_path(path: str, environment: Mapping[str, str]) -> str:
     """Where the cache of an index is."""
+    # The real path is used, so that a file has one cache under all of its names.
     name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
     return os.path.join(cache_folder(environment), f"index-{name}.db")
 
@@ -224,6 +225,7 @@ def _known_digest_of(descriptor: int, path: str, environment: Mapping[str, str])
     os.lseek(descriptor, 0, os.SEEK_SET)
     with FileIO(descriptor, closefd=False) as file:
         digest = digest_of_open(file)
+    # The digest is kept only for a file that had not changed for a while, and did not change while it was read.
     if is_certain(stamp, read_at) and stamp_of_descriptor(descriptor) == stamp:
         note_digest(path, stamp, digest, environment)
     return digest
@@ -293,6 +295,7 @@ def _start_writer(path: str, environment: Mapping[str, str]) -> None:
     # With `-P` nothing is imported from the folder of the project, which may hold any code.
     arguments = [sys.executable, "-P", "-m", "agent_resolver.project.index_cache_writer", path]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    # Where a system has no `posix_spawn`, its indexes go without a cache.
     with suppress(OSError, AttributeError, NotImplementedError):
         number = os.posix_spawn(sys.executable, arguments, environment, file_actions=nowhere, setsid=True)
         _collect(number)

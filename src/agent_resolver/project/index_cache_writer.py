@@ -37,6 +37,7 @@ def main() -> None:
     """Write one cache, as unobtrusively as can be."""
     with suppress(OSError):
         os.nice(19)
+    # No person watches this process, so the system ends it if it hangs.
     signal.alarm(_MOST_SECONDS)
     with suppress(ResolverError, OSError):
         write_cache(sys.argv[1], os.environ)
@@ -65,6 +66,7 @@ def write_cache(path: str, environment: Mapping[str, str]) -> bool:
 
 
 def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
+    # The time is taken before the file is read: a change during the reading then counts as a later one.
     read_at = time.time_ns()
     with open(path, "rb") as file:
         before = stamp_of_descriptor(file.fileno())

@@ -111,8 +111,10 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
             place.reseal_engine(connection, plan.opener, plan.seal, reach, is_unnamed=plan.is_unnamed)
             reach("state")
             record = Record(run, AuditKind.STATE_REKEYED, {})
+            # An interrupted rotation may have sealed the state already; then only the later steps are left.
             count = 0 if plan.is_done else _rotate_state(place, connection, plan, record, at, reach)
         reach("vacuum")
+        # Until the files are written again, they still hold what the old key opens.
         place.forget(connection)
         reach("key")
         old_key = _replace_key_file(keys) if keys.newest is None else _unused_key_file(keys, plan)
@@ -130,8 +132,10 @@ def _plan(connection: SqlConnection, keys: KeyRing, *, from_file: bool, from_ear
     # Without a variable a next key is made, unless an interrupted rotation made one.
     current = keys.newest if keys.newest is not None else key_beside(keys.next_file)
     known = keys.known_keys()
+    # If the settings name a variable, the key file is believed only because the operator says so.
     if from_file and os.path.lexists(keys.file):
         known.append(key_beside(keys.file))
+    # This is checked before anything is sealed again, while nothing has changed yet.
     if recorded not in {"", UNNAMED, *map(id_of_key, known)}:
         raise keys.unknown_key(recorded)
     return _Plan(
@@ -139,6 +143,7 @@ def _plan(connection: SqlConnection, keys: KeyRing, *, from_file: bool, from_ear
         current=current,
         known=tuple(known),
         trail_before=_trail_key(connection, recorded, keys),
+        # The trail is sealed with a key of the settings, and never with the one in the file beside the state.
         trail_after=keys.newest,
     )
 
@@ -223,6 +228,8 @@ def _replace_key_file(keys: KeyRing) -> str | None:
     kept = None
     if os.path.lexists(keys.file):
         kept = keys.kept_file(id_of_key(key_beside(keys.file)))
+        # A link leaves the key under its usual name until it is replaced. An interrupted rotation may have made the
+        # link.
         with suppress(FileExistsError):
             os.link(keys.file, kept)
     os.replace(keys.next_file, keys.file)

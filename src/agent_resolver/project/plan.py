@@ -80,6 +80,7 @@ class CatalogAgents:
     def _make_spec(self, agent_id: str, definition: Definition) -> AgentSpec:
         spec = spec_of(definition, agent_id_of(definition.uri))
         model = self._models.get(agent_id)
+        # The operator named this model, so no alternative of the file may take its place.
         return structs.replace(spec, model_id=model, model_alternatives=()) if model else spec
 
     def definition(self, agent_id: str) -> Definition | None:
@@ -91,6 +92,7 @@ class CatalogAgents:
             address = agent_id if "://" in agent_id else agent_uri(*agent_id.split("/"))
             found = self._catalog.read_definition(parse_uri(address))
         except (UnknownAgent, MalformedUri, UnicodeEncodeError):
+            # What was read earlier must not answer for a file that is gone.
             self._definitions.pop(agent_id, None)
             return None
         definition = structs.replace(found, file=_path_from_here(found.file))
@@ -121,6 +123,7 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
         UntrustedFolder: The project has code of its own, and no person trusts it.
         BuildError: The settings name something twice, or a model that is not one.
     """
+    # Agents are looked up later, and a fault in one of them must not keep the others from being planned.
     return runtime_builder(session, catalog, agents_of(session, catalog)).build_unchecked()
 
 
@@ -146,6 +149,7 @@ def model_builder(session: Session) -> AgentRuntimeBuilder:
         builder.with_model_pool(_model_pool(name, pool))
     for name in local_model_names(session):
         builder.with_known_model(name, LOCAL_MODEL)
+    # A provider that needs no entry in the settings is there as well.
     for name in sorted({*config.providers, *known_models().providers, LOCAL}):
         builder.with_provider(name, provider_executor(session, name))
     return builder
@@ -162,6 +166,7 @@ def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -
     for capability in capabilities:
         builder.with_tool(capability.descriptor.id, capability)
     for blueprint in load_blueprints(session, [capability.descriptor for capability in capabilities]):
+        # Planning only looks at tools, so a blueprint needs no engine here.
         builder.with_tool(blueprint.descriptor.id, DescribedBlueprint(blueprint.descriptor))
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
     return builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
@@ -243,6 +248,7 @@ class ProjectLocks(Mapping[str, Lock]):
             # What cannot be locked has no lock either, and that is the first thing to mend.
             _governed_agent_file(definition)
             return MissingLock(path=path, hint=f"run `agent resolve --agents {definition.file}`")
+        # The servers are the same object as long as index and overlay are unchanged, so the comparison costs little.
         basis = _Basis(path, raw, definition.raw, self._session.servers_now())
         known = self._known.get(agent_id)
         if known is None or known[0] != basis:
@@ -300,7 +306,9 @@ def _governed_agent_file(definition: Definition) -> AgentFile:
 
 def _tools_of_server(name: str, grant: Grant) -> ServerTools:
     prefix = f"{grant.server}."
+    # The settings may admit a tool by name that no map of scopes mentions.
     named = {tool.removeprefix(prefix) for tool in grant.admitted if tool.startswith(prefix)}
+    # No server is connected here, so each tool is judged by the definition that the lock pins.
     judged = {tool: grant.refuse_as_pinned(tool) for tool in sorted({*grant.tool_scopes, *named})}
     return ServerTools(
         server=name,

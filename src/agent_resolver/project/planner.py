@@ -54,6 +54,7 @@ def planner_of(
     runtime = _runtime_of(session, loaded, named, telemetry)
     # A name that means no model is a fault of the settings. It is reported before a task starts.
     runtime.resolve(BUILDER, is_dry_run=True)
+    # Without an agent file, the project limits nothing beyond the data of the question.
     own = session.limits if session.has_agent else None
     limits = RunLimits() if own is None else RunLimits().narrowed_by(own)
     return ModelPlanner(RuntimeAgent(runtime, limits), {name: each.skill for name, each in loaded.items()})
@@ -101,6 +102,7 @@ class RuntimeAgent:
 
     async def ask(self, question: AgentQuestion) -> AgentReply:
         """The answer of the model, or why there is none: it may not see such data, or it did not answer."""
+        # Temperature 0 keeps answers to the same question as alike as the model allows.
         exact = InferenceOverride(temperature=0, max_output_tokens=question.max_tokens, response_schema=question.schema)
         try:
             result = await self._run(question, exact)
@@ -108,6 +110,7 @@ class RuntimeAgent:
                 # Some models take no temperature, and some providers no schema. The answer is checked in any case.
                 result = await self._run(question, InferenceOverride(max_output_tokens=question.max_tokens))
         except ConstraintBroken:
+            # The model is not admitted for data of this kind, so nothing was sent to it.
             return AgentReply(obstacle="MODEL_NOT_ADMITTED")
         except (ResolveError, RunRefused):
             return AgentReply(obstacle="MODEL_FAILED")
@@ -125,6 +128,7 @@ class RuntimeAgent:
         request = RunRequest(
             agent_id=question.skill.name,
             messages=tuple(_message(place, words) for place, words in enumerate(question.turns)),
+            # Both count: the constraints of the agent file, and the class of the data in this question.
             limits=self._limits.joined(data),
             trace_id=question.trace_id,
             override=override,
@@ -133,6 +137,7 @@ class RuntimeAgent:
 
 
 def _message(place: int, words: str) -> Message:
+    # Turns alternate, and the first one is the question.
     is_asked = place % 2 == 0
     return user_message(words) if is_asked else assistant_message(words)
 

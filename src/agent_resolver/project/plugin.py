@@ -33,6 +33,7 @@ class InstalledPlugins(Mapping[str, Plugin]):
             InvalidPlugin: A package does, and it cannot be used.
         """
         if plugin_id not in self._loaded:
+            # An id that no package offers raises here, before a person is asked for trust.
             offers = self._offers[plugin_id]
             self._before_loading()
             self._loaded[plugin_id] = _load_plugin(plugin_id, offers)
@@ -60,11 +61,13 @@ class InstalledPlugins(Mapping[str, Plugin]):
 
 def _load_plugin(plugin_id: str, offers: list[EntryPoint]) -> Plugin:
     entry, *others = offers
+    # If two packages offer one id, neither is loaded: installing one must not replace the other in silence.
     if others:
         packages = " and ".join(map(_package_name, offers))
         raise InvalidPlugin(plugin_id, [f"it is offered by {packages}"])
     try:
         offered = entry.load()
+        # An entry point may name a plugin, or a class that makes one without arguments.
         plugin = check_plugin(offered() if isinstance(offered, type) else offered)
     except InvalidPlugin as error:
         raise InvalidPlugin(plugin_id, error.faults) from None

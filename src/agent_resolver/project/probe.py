@@ -98,6 +98,7 @@ async def probe_servers(
             on_done(len(done))
 
         await asyncio.gather(*map(probe, positions))
+    # Servers answer in any order, and the report follows the index.
     return sorted(done, key=lambda probed: probed.position)
 
 
@@ -125,6 +126,7 @@ def _reachable(server: Server) -> LockedServer:
         scopes=(),
         hash="",
         launch=server.launch or UNSET,
+        # A lock that names no transport means Streamable HTTP.
         transport=server.transport if server.transport != "streamable-http" else UNSET,
     )
 
@@ -137,12 +139,15 @@ def pin_tools(session: Session, probed: Sequence[Probed], *, replaces: bool) -> 
     definitions: dict[str, dict[str, dict[str, Any]]] = {}
     drafted: dict[str, tuple[str, ...]] = {}
     for each in probed:
+        # A server that gave no answer keeps its entry, and so does one whose pins differ.
         if each.listing is None or (each.changes and not replaces):
             continue
         confirmed = confirmed_tools(session.overlay_content, each.server.id)
         entry = with_pins(documents[each.position], _found(documents[each.position], each.listing), confirmed)
         edited[each.position] = entry
+        # The texts are kept with the digests, so that a person can see what a later change is about.
         definitions[str(each.server)] = each.listing.definitions
+        # A tool that the overlay states is confirmed by a person, and is not a draft any more.
         drafted[str(each.server)] = tuple(tool for tool in entry.get("drafted", ()) if tool not in confirmed)
     return Pinned(with_entries(raw, edited), definitions, drafted)
 

@@ -69,6 +69,7 @@ class Project:
         base = os.fspath(folder)
         if not os.path.isdir(base):
             raise UnreadableFile(base, "is not a folder", missing=not os.path.lexists(base))
+        # An absolute path is kept by `join` as it is.
         named = None if agent_file is None else os.path.join(base, agent_file)
         session = Session(
             named or agent_path_in(base),
@@ -101,6 +102,7 @@ class Project:
 
         session = self.session
         catalog = session.catalog(index_path=session.index_path, judge=judge_in(session))
+        # The kept index of the catalog may be older than the agent files.
         catalog.refresh()
         return catalog
 
@@ -112,6 +114,7 @@ class Project:
             UntrustedFolder: The project has code of its own, and no person trusts it.
             MissingExtra: The extra `tools` is not installed.
         """
+        # Only from here on is the extra needed: a program without it can still read, resolve and list.
         with needing_extra("tools"):
             from agent_resolver.project.plan import runtime_of
 
@@ -132,6 +135,7 @@ class Project:
         with needing_extra("tools"):
             from agent_resolver.project.identity import caller_of
             from agent_resolver.project.tools import open_tools
+        # The caller comes first, so that a token which is refused opens and connects nothing.
         caller = await caller_of(self.session, self.token_file, self.session.environment)
         async with open_tools(self.session, caller=caller, seconds=timeout_seconds) as opened:
             yield ProjectTools(opened)
@@ -182,6 +186,7 @@ class Project:
             messages=(user_message(prompt),) if prompt else (),
             thread=thread,
             budget=budget or RunBudget(),
+            # Without a sink there is nothing to stream an answer to.
             streams=sink is not None,
         )
         models = {agent_id: model} if model else {}
@@ -270,6 +275,7 @@ class ProjectTools:
             trace_id: The trace of an earlier call that waited, as `Pending` has it, to go on with that call.
         """
         context = self._opened.context
+        # An approval holds for one trace, so a call that waited has to be made under its own again.
         context = structs.replace(context, trace_id=trace_id or context.trace_id, key=key)
         return await self._opened.registry.call(tool_id, arguments, context)
 

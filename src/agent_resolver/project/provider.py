@@ -79,6 +79,7 @@ class ProviderExecutor:
             UntrustedFolder: The settings decide where data and secrets go, and no person trusts them.
             UnusableProvider: Its settings, its key or its script are not right.
         """
+        # Several runs may open it at the same time, each in a thread of its own.
         with self._lock:
             if self._executor is None:
                 self._executor = self._opening()
@@ -107,6 +108,7 @@ class ProviderExecutor:
 
     async def close(self) -> None:
         """Close what was opened."""
+        # It is taken out before the first await, so that closing it twice closes it once.
         executor, self._executor = self._executor, None
         if executor is not None:
             await close_executor(executor)

@@ -44,6 +44,7 @@ class ReadyRuns(Struct, frozen=True, kw_only=True):
         found: list[ListedRun] = []
         for kind in sorted(kinds):
             found += await list_runs(self.store, time.time(), RunFilter(status=status, kind=kind))
+        # A part goes on with the run that it belongs to, and never by itself.
         return [each for each in found if not each.is_part]
 
     async def _may_go_on(self, listed: ListedRun, context: CallContext) -> bool:
@@ -66,6 +67,7 @@ class ReadyRuns(Struct, frozen=True, kw_only=True):
                 action = await self.inbox.show(action.id, context)
             except AnswerRefused:
                 return False
+        # A process may have used the answer and ended before the run went on.
         return action.state(SystemClock().now()) in _ANSWERED or action.used_at is not None
 
 

@@ -56,6 +56,7 @@ def _delegating_agents(snapshot: Snapshot, row: Run) -> list[str]:
     """The agent of a run, after those that delegated to it, the first of all in front."""
     agents = [row.agent]
     parent = row.parent
+    # No delegation is deeper than this, so the bound only ends a circle among rows that were edited.
     while parent and len(agents) <= MAX_DEPTH:
         known = snapshot.get(RUNS, parent)
         # What was removed can no longer be asked for its limits.

@@ -64,10 +64,12 @@ class ProjectRunTools:
         spec = plan.execution.spec
         use = self._use
         if not spec.requires_lock:
+            # An agent without `requires` has no lock, so it gets the project's own tools and no server.
             opening = open_tools(
                 self._session,
                 caller=self._caller,
                 is_governed=False,
+                # The constraints are those of the agent that runs, and not of the agent file of the session.
                 forbid=plan.execution.limits.forbid,
                 run=run,
                 seconds=use.seconds,
@@ -96,6 +98,7 @@ def _require_servers(agent_id: str, opened: OpenTools) -> None:
 
 def _held_lock(session: Session, opened: OpenTools) -> HeldLock:
     """The lock that was verified, with what its servers say of their tools now."""
+    # A server that is locked for several categories counts once.
     names = {f"{entry.server_id}@{entry.version}" for entry in session.lockfile.servers}
     servers = tuple(_server_tools(name, opened) for name in sorted(names))
     return HeldLock(path=session.lock_path, servers=servers, digest=session.lock_digest)
@@ -143,6 +146,7 @@ class ProjectRuns:
             MissingExtra: A package that its model needs is not installed.
             UnusableProvider: The settings, the key or the script of its model are not right.
         """
+        # A dry run builds no backend: it only says which models the run would use.
         await self.prepare(self.runtime.resolve(request.agent_id, callers=request.callers, is_dry_run=True))
         return await self.runtime.run(request, sink)
 
@@ -179,6 +183,7 @@ class ProjectRuns:
 
     async def prepare(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
+        # A remote agent has no seats, since its models are elsewhere.
         seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
         for seat in seats:
             executor = plan.snapshot.providers[seat.model.provider_id].executor
@@ -214,6 +219,7 @@ async def open_runs(  # noqa: PLR0913 - each is one part of them
     """
     agents = agents_of(session, catalog, models)
     builder = runtime_builder(session, catalog, agents).with_caller(caller)
+    # The journal is opened with the first run, so that planning alone makes no state.
     builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(partial(open_journal, session))
     if (worker := worker_of(session)) is not None:
         builder.with_worker(worker)

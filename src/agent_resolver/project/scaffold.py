@@ -17,6 +17,7 @@ def scaffold_source(draft: CapabilityDraft) -> str:
     """A Python module with the declaration of the capability, whose function refuses to run until it is written."""
     function = _identifier(draft.id.rpartition(".")[2])
     request, answer = list(_fields(draft.input_schema)), list(_fields(draft.output_schema))
+    # The tools of a project are certified only if every field that a caller gives has an example.
     example = {name: _EXAMPLES[kind] for name, kind, _ in request}
     lines = [
         f'"""{_words(draft.description)}',
@@ -39,6 +40,7 @@ def scaffold_source(draft: CapabilityDraft) -> str:
         *_struct("Answer", "What it returns.", answer),
         "",
         "",
+        # `!r` quotes each text of the draft, so that none of it becomes code.
         f"@capability({draft.id!r}, examples=[{example!r}])",
         f"def {function}(request: Request) -> Answer:",
         f'    """{_words(draft.description)}"""',
@@ -60,7 +62,9 @@ def _struct(name: str, words: str, fields: list[tuple[str, str, str]]) -> Iterat
 def _fields(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """The name, type and description of each field; a capability without any has one that says whether it is done."""
     properties = schema.get("properties") or {"done": {"type": "boolean", "description": "True once it is done."}}
+    # The draft is made of a request, so the number of its fields is bounded.
     for name, field in sorted(properties.items())[:_MOST_FIELDS]:
+        # A type without a counterpart here becomes text.
         kind = _TYPES.get(field.get("type", "string"), "str") if isinstance(field, dict) else "str"
         description = str(field.get("description") or name) if isinstance(field, dict) else name
         yield _identifier(name), kind, _words(description)
@@ -75,4 +79,5 @@ def _identifier(text: str) -> str:
 def _words(text: str) -> str:
     """Words for a docstring: on one line, without anything that could end it."""
     line = " ".join(text.split())[:200]
+    # A backslash begins an escape in a docstring, and quotation marks may end it.
     return line.replace("\\", "/").replace('"', "'")

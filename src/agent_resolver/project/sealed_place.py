@@ -53,6 +53,7 @@ class SealedPlace(Struct, frozen=True, kw_only=True):
 
 
 def _thread_purposes(row: Row) -> tuple[str, ...]:
+    # LangGraph keeps the type of a value, a plus and the cipher in one column. The purpose is made of the type alone.
     return (checkpoint_purpose(row["thread_id"], str(row["type"]).partition("+")[0]),)
 
 
@@ -142,6 +143,7 @@ def reseal_state(
         UnopenedValue: A value cannot be opened; nothing is to be committed then.
     """
     count = sum(_reseal_place(connection, place, opener, seal) for place in places)
+    # Words are sealed as texts in their columns, beside the values above, which are bytes.
     for table in TABLES:
         for column in table.sealed:
             count += _reseal_words(connection, table, column, None if are_words_open else opener, seal)
@@ -157,6 +159,7 @@ def _reseal_place(connection: SqlConnection, place: SealedPlace, opener: Opens, 
         changes: dict[str, object] = {place.column: seal.close(content, purpose)}
         if place.type:
             plain_kind = str(values[place.type]).partition("+")[0]
+            # The type keeps its name, and gets the cipher of the new seal behind the plus.
             changes[place.type] = f"{plain_kind}+{seal.cipher}"
         _update(connection, place.table, place.key, row, changes)
         count += 1
@@ -165,7 +168,9 @@ def _reseal_place(connection: SqlConnection, place: SealedPlace, opener: Opens, 
 
 def _open_for_any(opener: Opens, sealed: object, place: SealedPlace, row: Row) -> tuple[bytes, str]:
     """The content of a value, and the purpose that it was sealed for."""
+    # A value that is not bytes was edited, since sealing always makes bytes.
     if isinstance(sealed, bytes):
+        # The seal itself tells the purpose: a value opens for the one that it was closed for, and for no other.
         for purpose in place.purposes(row):
             try:
                 return opener.open(sealed, purpose), purpose
@@ -182,6 +187,7 @@ def _reseal_words(
     count = 0
     for key in _rows_with(connection, table.name, table.key, column):
         (text,) = _read(connection, table.name, table.key, key, (column,))
+        # An empty text is never sealed, so there is nothing to open.
         if text == "":
             continue
         purpose = column_purpose(table.name, column, key)
@@ -249,10 +255,12 @@ def reseal_engine_file(connection: sqlite3.Connection, opener: Opens, seal: AesS
     for table, column in _text_columns(connection):
         # SQLite's names, quoted: the engine chose them.
         statement = f"""SELECT rowid, "{column}" FROM "{table}" WHERE typeof("{column}") = 'text'"""  # noqa: S608
+        # All rows are read before the first update, since a row must not change under a cursor.
         for row, text in connection.execute(statement).fetchall():
             content = _open_text_of_engine(text, opener, is_unnamed=is_unnamed)
             if content is None:
                 raise UnopenedValue(f"`{column}` of `{table}` in the file of the engine (row {row})")
+            # Empty content means that the text was not sealed, and it stays as it is.
             if content:
                 sealed = sealed_as_text(seal.close(content, ENGINE_PURPOSE))
                 update = f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?'  # noqa: S608 - as above

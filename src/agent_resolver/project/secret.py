@@ -35,6 +35,7 @@ class ProjectSecrets:
             return _from_file(name, self._root, place.file)
         if place.keyring:
             return await _ask_keyring(name, place.keyring)
+        # A variable that is empty counts as a secret that is missing.
         return self._environment.get(place.env or name) or None
 
     def place(self, name: str) -> str:
@@ -60,6 +61,7 @@ def _from_file(name: str, root: str, file: str) -> str | None:
         # Whoever calls a tool need not know where the project is.
         raise _unusable_secret(name, str(error).replace(path, file)) from None
     try:
+        # Editors end a file with a line break, which is not part of the secret.
         return content.decode().rstrip("\r\n") or None
     except UnicodeDecodeError:
         raise _unusable_secret(name, "its file is not UTF-8") from None

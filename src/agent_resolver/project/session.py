@@ -81,6 +81,7 @@ class Session:
         self.index_path = index_path
         self.lock_path = lock_path or lock_path_of(agent_path)
         self._is_agent_named = is_agent_named
+        # A linked agent file belongs to the folder that it lies in, with the settings and the trust of that folder.
         self.folder = os.path.dirname(os.path.realpath(agent_path))
         self.environment = environment
         self._flags = flags
@@ -138,6 +139,7 @@ class Session:
         if self._project is not None:
             return self._project.loaded
         content = read_config(self.config_path, self.users) if self.config_path else b""
+        # Settings remember this spelling of the path as their origin, which `is_set_by_file` looks for.
         shown = os.path.relpath(self.config_path) if self.config_path else None
         return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
 
@@ -179,6 +181,7 @@ class Session:
         """
         if self.has_requirements:
             return limits_of(self.agent)
+        # Without `requires` there is no lock, so what a file must say only for the sake of one may be missing.
         if faults := [issue for issue in self._agent_faults if issue.at not in _OF_A_LOCK]:
             raise InvalidAgentFile(faults)
         tree = self._reading.tree
@@ -200,6 +203,7 @@ class Session:
         """
         if self._index is not None:
             return JsonIndex(self.index_path, self._index, self.overlay_content)
+        # The stamp is taken before the content is read: a change in between then looks like one that came later.
         self._index_stamp = stamp_of(self.index_path)
         return open_index(self.index_path, self.environment)
 
@@ -212,6 +216,7 @@ class Session:
         """
         if isinstance(self.index, JsonIndex):
             return self.index.raw
+        # The file is compiled, which is refused, or a large JSON file that was opened with its cache.
         refuse_compiled(self.index_path, read_head(self.index_path, len(MAGIC)), "--index")
         return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
@@ -248,8 +253,10 @@ class Session:
             InvalidIndex: With every error in the index.
             InvalidOverlay: With every error in the overlay.
         """
+        # A cached property keeps its value in `vars`, which tells here if the next line is the first to read the index.
         is_first = "index" not in vars(self)
         first = self.index
+        # An index that is not written yet has no file that could change.
         if self._index is not None:
             return first.servers
         overlay = read_overlay_bytes(self.index_path)
@@ -257,7 +264,10 @@ class Session:
             self._newest = ((self._index_stamp, self.overlay_content), first)
         (stamp, known), index = self._newest
         now = stamp_of(self.index_path)
+        # What was read just now is up to date. Later both stamps must be equal; a file that changed a moment ago has
+        # none.
         is_as_read = (is_first or (stamp is not None and stamp == now)) and known == overlay
+        # Another stamp need not mean another content: a small file is compared by its bytes before it is parsed again.
         if not is_as_read and not (known == overlay and self._has_same_bytes(index)):
             index = open_index(self.index_path, self.environment)
         self._newest = ((now, overlay), index)
@@ -266,6 +276,7 @@ class Session:
     def _has_same_bytes(self, index: OpenIndex) -> bool:
         """True if a small JSON index is the one that was read: the times alone do not tell."""
         if not isinstance(index, JsonIndex) or len(index.raw) >= LARGE:
+            # To read a large file for each comparison would cost more than to open it again, with its cache.
             return False
         return read_bounded(self.index_path, MAX_INDEX_BYTES) == index.raw
 
@@ -277,9 +288,12 @@ class Session:
             ForeignFile: It, the agent file or the index belongs to another user.
             LockRefused: It is missing, or anything about it does not hold.
         """
+        # What decides about connections must be out of reach of other users, so this comes before anything is verified.
         require_own(self.index_path, self.users)
         if self.overlay_content is not None and isinstance(self.index, JsonIndex):
             require_own(overlay_path(self.index_path), self.users)
+        # The lock is held against the agent file and the index as this session read them, and is believed as a whole or
+        # not at all.
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
@@ -308,6 +322,7 @@ class Session:
             UnusableState: It cannot be kept there, or the address in agent.toml holds a password.
         """
         url = self.config.state.url
+        # A file is committed and shared, and a password in it with it. A variable or a flag is the operator's own.
         if self.is_set_by_file("state.url") and has_password(url):
             what = f"{masked(url)}, an address with a password in a file"
             raise UnusableState(what, "name a variable with the password in `state.password_env`, or use a passfile")
@@ -343,6 +358,7 @@ class Session:
         """
         place = self.state_place
         is_outside = place.is_outside and self.is_set_by_file("state.url")
+        # The files are those behind symbolic links too: a link in the project could lead the state anywhere.
         if is_outside or any(not _is_within(os.path.realpath(path), self.root) for path in place.files()):
             self.require_trust("its settings keep the state outside of it")
         if self.is_set_by_file("state.password_env"):
@@ -366,6 +382,7 @@ class Session:
             UntrustedFolder: To look there would already need trust.
         """
         if self.state_place.is_outside:
+            # To ask a database if it has a state means to connect to it, which may send a password.
             self.require_trust_in_state()
         return self.state_place.is_there()
 
@@ -422,8 +439,11 @@ class Session:
         if named:
             return tuple(os.path.normpath(root) for root in named)
         configured = self.config.catalog.roots
+        # The settings mean folders beside agent.toml, and the command may run in another one.
         base = os.path.relpath(self.root)
         roots = (os.path.normpath(os.path.join(base, root)) for root in configured or _DEFAULT_ROOTS)
+        # A default that is missing is left out. A folder that the settings name stays, and is an error once it is
+        # opened.
         return tuple(root for root in roots if configured or os.path.exists(root))
 
     @property
@@ -437,6 +457,7 @@ class Session:
         return self._key_in_variable(self.config.state.old_key_env or "", "state.old_key_env")
 
     def _key_in_variable(self, name: str, setting: str) -> bytes | None:
+        # The system has bytes in its variables: this gives back exactly those that were set.
         return os.fsencode(self._in_variable(name, setting)) if name else None
 
     def _in_variable(self, name: str, setting: str) -> str:
@@ -494,6 +515,7 @@ class Session:
             UntrustedFolder: No person trusts one of the folders; holds all of them.
         """
         folders = self.folders_to_trust(files, modules)
+        # Not even `--trust` waives this: another user could change a file after the operator has looked at it.
         for path in (*folders, *modules):
             require_own(path, self.users)
         if self._trusts:

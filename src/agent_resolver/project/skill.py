@@ -53,12 +53,14 @@ def skill_folder(session: Session) -> str:
     named = session.config.reasoner.skills
     if named is UNSET:
         return SHIPPED_SKILLS
+    # A link must not lead to instructions from outside of the project.
     folder = os.path.realpath(os.path.join(session.root, named))
     root = os.path.realpath(session.root)
     if os.path.commonpath([folder, root]) != root:
         message = f"`{named}` is not a folder of the project"
         hint = "name one in `[reasoner] skills` of agent.toml"
         raise InvalidSkills({named: (Issue(at=(), code=IssueCode.OUT_OF_RANGE, message=message, hint=hint),)})
+    # A prompt decides what a model does, so it needs trust as code does.
     session.require_trust("its skills instruct the model that plans tasks")
     return folder
 
@@ -76,6 +78,7 @@ def examine_skills(folder: str, users: frozenset[int] = frozenset()) -> tuple[Ex
         # Each skill then lacks its section, and says so.
         versions = ()
     examined = []
+    # All skills are read before any is refused, so that every fault is reported at once.
     for name in SKILL_NAMES:
         path = os.path.join(folder, f"{name}.md")
         raw = read_bounded(path, MAX_SKILL_BYTES, users)

@@ -104,11 +104,14 @@ def propose(found: Surroundings) -> Proposal:
     """
     inline = {agent.path: _inline_of(agent) for agent in found.agents}
     is_named = any(_names_a_server(agent) for agent in found.agents)
+    # A configuration that cannot be read is no reason for a starter: its faults are to be reported.
     if not any(config.entries or config.reading.imported.faults for config in found.configs) and not is_named:
         return _starter(found)
     batches = [*(Batch(config.path, config.entries) for config in found.configs)]
+    # Servers of agent files are merged with those of configurations, so one that is in both counts once.
     batches += [Batch(path, imported.entries) for path, imported in inline.items()]
     refuse_compiled(found.index_path, found.index)
+    # An index that is there is used as it is, and nothing is merged into it.
     entries = parse_index(found.index) if found.index is not None else _merge(batches)
     mentions = {agent.path: _mentions_of(agent, entries) for agent in found.agents}
     servers = _servers_of(entries, found)
@@ -145,6 +148,7 @@ def _used(found: Surroundings) -> list[str]:
 
 
 def _names_a_server(agent: FoundAgent) -> bool:
+    # No server is known here, so only mentions count that the file itself makes certain.
     nothing = KnownNames(())
     mentions = server_mentions(agent.entry.tools, agent.entry.front_matter, agent.body, nothing)
     return any(mention.certainty != "guessed" for mention in mentions)
@@ -152,6 +156,7 @@ def _names_a_server(agent: FoundAgent) -> bool:
 
 def _inline_of(agent: FoundAgent) -> Imported:
     servers = inline_servers(agent.entry.front_matter)
+    # Servers that an agent file declares have the form of a client configuration, and are read as one.
     return read_client_servers(Source({"mcpServers": servers})) if servers else Imported()
 
 
@@ -176,12 +181,14 @@ def _wishes(
     named: set[str] = set()
     for path, found in mentions.items():
         for mention in found:
+            # A guess may mean a tool of the client, so nothing is required for it.
             if mention.is_known and mention.certainty != "guessed":
                 named.add(mention.name)
                 yield Wish(mention.name, path, (mention.tool,) if mention.tool else (), mention.certainty)
     known = KnownNames((entry.name or entry.id, entry.id) for entry in entries)
     for batch in batches:
         for entry in batch.entries:
+            # Merging may have given the server another id, so it is looked up by the name that its source has.
             server_id = known.find(entry.name or entry.id)
             if server_id is not None and server_id not in named:
                 yield Wish(server_id, batch.label)
@@ -192,6 +199,7 @@ def _changes(
 ) -> Iterator[FileChange]:
     if found.index is None and entries:
         yield FileChange(path=found.index_path, after=to_json(entries))
+    # An agent file has to ask for permissions, and without a known scope there is none to ask for.
     if not found.has_agent and any(requirement.permissions for requirement in requirements):
         text = agent_file_text(found.agent_name, _MADE_BY, requirements)
         yield FileChange(path=found.agent_path, after=text.encode())
@@ -223,6 +231,7 @@ def _mention_lines(mentions: dict[str, list[ServerMention]]) -> Iterator[Propose
     """The mentions that nothing is required for."""
     for path, found in mentions.items():
         for mention in found:
+            # These are required, and have their lines among the requirements.
             if mention.is_known and mention.certainty != "guessed":
                 continue
             tool = f" ({mention.tool})" if mention.tool else ""

@@ -163,8 +163,10 @@ def back_up(session: Session, target: str) -> int:
 
     def copy(temporary: str) -> None:
         with closing(sqlite3.connect(temporary)) as connection:
+            # The backup of SQLite copies one state of the file, while other processes go on writing.
             store.database.back_up(connection)
 
+    # The copy holds all that the state holds, so it is for its owner alone.
     replace_with(target, copy, mode=0o600)
     return os.path.getsize(target)
 
@@ -194,6 +196,7 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         statuses: Removes only runs and tasks that ended in one of these ways, and what belongs to them; None removes
             all that is old.
     """
+    # The rows are read outside of the transactions that remove them, which look again at each family.
     runs = await _all_rows(store, RUNS)
     old = old_families(families_of(runs), before, FINISHED if statuses is None else statuses)
     # Runs go first: what they need of the ledger must not be gone before they are.
@@ -202,7 +205,9 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
     else:
         removed = await _drop_runs(store, old, runs)
     kept = [run for run in runs if run.id not in removed]
+    # What unfinished runs still need is kept, however old it is.
     needed = unfinished(kept)
+    # A trace that a run which stays shares with a removed one is still needed.
     gone = traces_of(run for run in runs if run.id in removed) - traces_of(kept)
     only = None if statuses is None else gone
     entries = old_entries(await _all_rows(store, LEDGER), before, traces_of(kept), only)
@@ -248,6 +253,7 @@ async def _drop_runs(store: Store, families: list[Family], runs: list[Run]) -> s
 
 def _drop_families(families: list[Family], known: dict[str, Run]) -> Callable[[Transaction], set[str]]:
     def drop(transaction: Transaction) -> set[str]:
+        # A run may have gone on since it was chosen: its whole family stays until the next pruning.
         unchanged = [family for family in families if not _has_changed(transaction, family, known)]
         removed = [run for family in unchanged for run in family.members]
         for run in removed:
@@ -278,6 +284,7 @@ def _drop_run(transaction: Transaction, run: Run) -> None:
         _drop_task(transaction, run)
     transaction.drop(LEASES, lease_name(run.id))
     thread = transaction.get(THREADS, run.caller, run.thread) if run.thread else None
+    # Only the newest run takes the conversation along, which would go on from that run and from no older one.
     if thread is not None and thread.run == run.id:
         transaction.drop(THREADS, run.caller, run.thread)
     transaction.drop(RUNS, run.id)

@@ -88,6 +88,7 @@ def move_state(session: Session, address: "PostgresAddress", report: Report = la
         key_id = _key_of(source)
         _require_empty(target, address.name, key_id)
         rows = _copy_tables(source, target, path, report)
+        # A file that never sealed anything names no key, and then may hold no checkpoints.
         rows |= _copy_checkpoints(source, target, path, keys.seal(key_id) if key_id else None, report)
         _remember_owners(target)
         target.execute("UPDATE sealed_with SET key = ?", (key_id,))
@@ -118,6 +119,7 @@ def _require_empty(target: SqlConnection, name: str, key_id: str) -> None:
     seal = read_seal(target)
     is_used = bool(target.execute(f"SELECT {statement}").fetchone()[0])
     (named,) = target.execute("SELECT key FROM sealed_with").fetchone() or ("",)
+    # Preparing the tables may have named a key, which then has to be the one that seals the file.
     if is_used or seal is None or seal.count or seal.anchor or named not in {"", key_id}:
         hint = "name a database without a state; nothing was changed"
         raise MoveRefused(f"`{name}` holds a state already", hint)
@@ -180,6 +182,8 @@ def _copy_checkpoints(
         if seal is None:
             raise UnreadableFile(path, "has checkpoints that are not sealed")
         try:
+            # The two savers of LangGraph keep a checkpoint in different forms, so each is opened and sealed for its new
+            # place.
             boxed = [boxed_checkpoint(CheckpointRow(*values), seal) for values in page]
         except ValueError as error:
             raise UnreadableFile(path, f"has a checkpoint that was edited: {error}") from error
@@ -214,6 +218,7 @@ def _raw_pages(
     # The names are our own and LangGraph's.
     first = f"SELECT {listed} FROM {table} ORDER BY {order} LIMIT {_PAGE}"  # noqa: S608
     places = ", ".join("?" * len(key))
+    # SQL compares the columns as one tuple, so a page begins right after the last row of the page before it.
     later = f"SELECT {listed} FROM {table} WHERE ({order}) > ({places}) ORDER BY {order} LIMIT {_PAGE}"  # noqa: S608
     page = source.execute(first).fetchall()
     while page:
@@ -241,6 +246,7 @@ def _copy_trail(
         report("audit", copied)
     values = source.execute(f"SELECT {', '.join(_SEAL)} FROM audit_seal").fetchone()  # noqa: S608 - our own names
     mark = source.execute("SELECT mark FROM audit_mark").fetchone()
+    # Without one of these rows the trail was edited, which is refused below.
     if values is not None and mark is not None:
         sets = ", ".join(f"{column} = ?" for column in _SEAL)
         target.execute(f"UPDATE audit_seal SET {sets}", values)  # noqa: S608 - our own names

@@ -71,6 +71,7 @@ class SqlitePlace:
         from agent_resolver.storage.sqlite.owner import owners_folder
 
         path, engine = self.name, self.engine_path
+        # A journal holds what the state holds, so a link in its place counts as well.
         journals = (f"{each}{suffix}" for each in (path, engine) for suffix in _JOURNALS)
         beside = (*journals, owners_folder(path), *_key_files(self.key_path), engine)
         return (path, *filter(os.path.islink, beside))
@@ -137,6 +138,7 @@ class PostgresPlace:
         Raises:
             UnreachableState: It cannot be reached.
         """
+        # The address comes before the import, since it reports a missing package in words.
         address = self.address
         from agent_resolver.storage.postgres.store import has_state
 
@@ -148,12 +150,14 @@ class PostgresPlace:
         from agent_resolver.storage.file import make_state_folder
         from agent_resolver.storage.postgres.store import PostgresStore
 
+        # Without a key in the settings, the key is in a file of the project, whose folder is made here.
         if keys.newest is None:
             make_state_folder(self._folder)
         return PostgresStore(address, keys=keys)
 
 
 def _key_files(path: str) -> tuple[str, ...]:
+    # A rotation that was interrupted leaves the next key beside the present one.
     return path, f"{path}.next"
 
 
@@ -164,6 +168,7 @@ def find_place(url: str, root: str, password: str | None, environment: Mapping[s
         UnusableState: It is not an address of SQLite or Postgres.
     """
     if url.startswith(_SQLITE):
+        # The real path counts, so that a link which leads out of the project is seen as one.
         return SqlitePlace(os.path.realpath(os.path.join(root, url.removeprefix(_SQLITE))))
     if url.startswith(POSTGRES):
         return PostgresPlace(url, os.path.join(root, _FOLDER), password, environment)
@@ -174,7 +179,9 @@ def without_password(url: str) -> str:
     """An address of Postgres as it may be shown and written to a file."""
     scheme, _, rest = url.partition("://")
     location, question, parameters = rest.partition("?")
+    # A password may hold an at sign itself, so the last one comes before the host.
     user, at, host = location.rpartition("@")
+    # The name of a parameter may be written with escapes, which libpq undoes.
     kept = [pair for pair in parameters.split("&") if unquote(pair.partition("=")[0]).lower() not in SECRET_PARAMETERS]
     user = user.partition(":")[0]
     return f"{scheme}://{user}{at}{host}{question if any(kept) else ''}{'&'.join(kept)}"

@@ -66,6 +66,7 @@ async def open_tasks(
         limits: Limits that take the place of those of the settings.
         seconds: How long a call of a locked server may take.
     """
+    # A task may run a plan that it installs itself, so the engine is there even if the settings name no blueprint.
     use = EngineUse(is_worker=True)
     async with open_tools(session, caller=caller, seconds=seconds, engine=use) as tools:
         # What watches calls watches stages as well; a registry knows only the first half of it.
@@ -100,6 +101,7 @@ def _ports(session: Session, tools: OpenTools, planner: Planner, limits: Guardra
         artifacts=artifacts,
         secrets=session.secrets,
         planner=planner,
+        # The settings have tables for knowledge and health, which nothing reads yet.
         retriever=MemoryRetriever({}),
         health=MemoryHealth({}),
         surface=_surface(session),
@@ -121,6 +123,7 @@ def limits_of_settings(session: Session) -> GuardrailLimits:
 def _offer_installed(tools: OpenTools, installed: CheckedBlueprint) -> None:
     """Offer a blueprint that was installed just now, as if it had been there when the tools were opened."""
     engine = tools.engine
+    # A plan that was installed by an earlier attempt is in the registry already.
     if engine is None or tools.registry.get(installed.descriptor.id) is not None:
         return
     tools.registry.add(BlueprintTool(installed.blueprint, engine.runs, engine.finish, installed.descriptor))
@@ -133,6 +136,7 @@ def _surface(session: Session) -> Surface:
     has_lock = session.has_agent and session.has_requirements
     entries = session.lockfile.servers if has_lock else ()
     hosts = hosts_of_servers(entries)
+    # None means that no lock limits the scopes. An empty set would open none.
     scopes = frozenset(scope for entry in entries for scope in entry.scopes) if has_lock else None
     required = [each for entry in entries for each in _credentials_of_server(session, entry.server_id)]
     return Surface(
@@ -182,6 +186,7 @@ def _definition(session: Session) -> Definition:
 def _is_allowed(spec: AgentSpec, tool_id: str) -> bool:
     """True if the lists of an agent file allow a tool, and none of them shuts it."""
     is_named = tool_id in (spec.allowed_tools or ())
+    # An agent file has names and patterns apart: either opens a tool, and either of the exclusions shuts it.
     is_open = is_named or any(parts_match(parts_of(each), tool_id) for each in spec.allowed_patterns)
     is_shut = tool_id in (spec.excluded_tools or ())
     is_shut = is_shut or any(parts_match(parts_of(each), tool_id) for each in spec.excluded_tool_patterns or ())
@@ -200,6 +205,7 @@ def _credentials_of(session: Session, descriptor: Descriptor) -> tuple[Needed, .
         for name in descriptor.rules.secrets
     ]
     if descriptor.labels.kind == "TOOL":
+        # The source of such a tool is the word `server`, then its id, an at sign and its version.
         server = descriptor.source.removeprefix("server ").rpartition("@")[0]
         found += _credentials_of_server(session, server)
     return tuple(found)

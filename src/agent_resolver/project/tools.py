@@ -90,16 +90,19 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         engine: How runs of blueprints are driven.
     """
     context = CallContext.for_caller(caller)
+    # A run that uses the tools has their records in its own chain.
     context = structs.replace(context, run=run or context.run)
     has_own = bool(session.config.tools.modules or session.config.tools.blueprints)
     if forbid is None:
         # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
         forbid = session.limits.forbid if session.has_agent or not has_own else ()
+    # In a project without code of its own only a lock brings tools, so there a missing agent file is an error.
     has_lock = is_governed and (not has_own or (session.has_agent and session.has_requirements))
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
     with _closing_telemetry(telemetry), log_of_servers(verbose=verbose) as errors:
+        # Lock and trust come first: before both hold, nothing is connected and no code is loaded.
         own = await _vouched_for(session, context.run, has_lock=has_lock)
         if has_lock:
             agent = f"{session.agent.name}@{session.agent.version}"
@@ -107,11 +110,13 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         registry = ToolRegistry(_registry_ports(session, telemetry))
         for capability in own.capabilities:
             _offer(registry, capability, forbid)
+        # This comes after the capabilities, whose rules say who is asked about an interrupted call.
         await registry.recover(context)
         uses = _server_uses(session) if has_lock else ()
         servers = LockedServers(uses, registry, session.store, _surroundings(session, errors, seconds))
         inbox = inbox_of(session)
         running = _running_blueprints(session, registry, own, forbid, engine, telemetry)
+        # The engine closes before the servers, which a step that still runs may need.
         async with _closing_tools(servers, registry), running as opened:
             if is_connected:
                 await servers.connect(context.run)
@@ -123,6 +128,7 @@ def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundi
         folder=session.folder,
         environment=session.environment,
         errors=errors,
+        # An operator who allows little time for a call waits no longer for a connection.
         connect_seconds=min(seconds, _CONNECT_SECONDS),
         call_seconds=seconds,
     )
@@ -138,6 +144,7 @@ async def _closing_tools(servers: LockedServers, registry: ToolRegistry) -> Asyn
         seconds_to_settle = _CANCELLED_SECONDS
         raise
     finally:
+        # The connections end first, so that a call of a server that hangs cannot keep the command waiting.
         await servers.close()
         await registry.settle(seconds_to_settle)
 
@@ -168,6 +175,7 @@ async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> _OwnToo
         capabilities = load_capabilities(session)
         blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
     except LockRefused as refused:
+        # The refusal is recorded as well: the trail has to show that this lock did not hold.
         kinds = sorted({difference.kind.value for difference in refused.details})
         body = {"reason": str(refused), "differences": kinds}
         await append_record(store, Record(run, AuditKind.LOCK_REFUSED, body))
@@ -192,6 +200,7 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     telemetry: Any,  # noqa: ANN401 - its room lies beside the registry's
 ) -> AsyncIterator["_RunningBlueprints"]:
     """Offer the blueprints, each of whose runs the engine drives with calls of the same registry."""
+    # A worker needs the engine even without blueprints, for runs that go on with those that they began with.
     if not (own.blueprints or use.is_worker):
         yield _RunningBlueprints(None, {})
         return
@@ -203,8 +212,10 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
                 registry.refuse(each.descriptor.id, each.descriptor.source, each.refused)
                 continue
             if use.drives and not has_driver(session):
+                # Without the package of the engine, a blueprint can be looked at and planned with, but not called.
                 _offer(registry, DescribedBlueprint(each.descriptor), forbid, *called)
                 continue
+            # Where runs are left to workers, a call starts the run and then only looks how far it is.
             finish = engine.finish if use.drives else partial(_look_at, engine)
             tools[each.descriptor.id] = tool = BlueprintTool(each.blueprint, engine.runs, finish, each.descriptor)
             _offer(registry, tool, forbid, *called)
@@ -267,7 +278,9 @@ def _server_uses(session: Session) -> list[ServerUse]:
     """Each locked server once, with the scopes of all its entries."""
     entries = session.lockfile.servers
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
+    # A server that is locked for several categories is connected once.
     by_name = {f"{entry.server_id}@{entry.version}": entry for entry in entries}
+    # The texts are read only where the lock pins definitions; they are shown, and decide nothing.
     kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
     return [
         ServerUse(

@@ -53,7 +53,9 @@ class TrustedFolders:
         path = os.path.realpath(folder)
         self._make_folder()
         with exclusively(self.path):
+            # The list is read again under the lock: another process may have changed it meanwhile.
             trusted = self.all()
+            # A file that would not change is not written.
             if path in trusted:
                 return False
             self._write([*trusted, path])
@@ -100,6 +102,8 @@ def folders_behind(path: str) -> set[str]:
     while names:
         name = names.pop()
         if name == os.pardir:
+            # The links before it are followed already, so `..` leads to the folder above the real one, as it does for
+            # the system.
             here = os.path.dirname(here)
             continue
         there = os.path.join(here, name)

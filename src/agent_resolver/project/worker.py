@@ -105,6 +105,7 @@ async def open_worker(session: Session, use: WorkerUse) -> AsyncIterator["Projec
             opening = open_tools(
                 session,
                 caller=caller,
+                # A worker may drive runs for days: a server is connected when a run first calls one of its tools.
                 is_connected=False,
                 seconds=use.tools.seconds,
                 verbose=use.tools.verbose,
@@ -191,6 +192,7 @@ class ProjectWorker:
         self.is_stopping = True
         if self._blueprints is not None:
             self._blueprints.stop()
+        # One object may drive several kinds of runs, and is to stop once.
         for work in {id(each): each for each in self._works.values()}.values():
             work.stop()
         self._changed.set()
@@ -211,7 +213,9 @@ class ProjectWorker:
                 await self._blueprints.run()
             await others
         finally:
+            # The worker stops as a whole, also where the engine broke: another worker takes all of its runs.
             self.stop()
+            # The runs that are driven here come to a point at which another worker can take them up.
             await asyncio.gather(others, return_exceptions=True)
             for task in beside:
                 task.cancel()
@@ -230,6 +234,7 @@ class ProjectWorker:
                 if self._blueprints is not None:
                     await self._blueprints.drain()
                 await self._take_ready(scans=True)
+                # Nothing was driven in this turn, so nothing can have made another run ready.
                 if not self._driven:
                     break
                 await asyncio.wait([each.task for each in self._driven.values()])
@@ -240,6 +245,7 @@ class ProjectWorker:
     async def _take_others(self) -> None:
         loop = asyncio.get_running_loop()
         while not self.is_stopping:
+            # This is cleared before the look, since whatever happens during the look sets it again.
             self._changed.clear()
             self.turned_at = time.monotonic()
             try:
@@ -268,6 +274,7 @@ class ProjectWorker:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             if woken:
+                # However often something happens, such looks take only a small share of the time.
                 self._next_scan = max(loop.time(), self._earliest_scan)
                 self._changed.set()
 
@@ -282,6 +289,7 @@ class ProjectWorker:
         if scans:
             found += await self._scan(kinds)
         fresh = [each for each in found if self._may_try(each)]
+        # Runs of blueprints share the capacity with all others.
         room = self._use.capacity - len(self._driven) - (self._blueprints.count if self._blueprints else 0)
         self._is_behind = len(fresh) > max(room, 0)
         # In no order: workers that begin with the same run would all but one come too late for every run.
@@ -308,9 +316,12 @@ class ProjectWorker:
         if row.id in self._driven:
             return False
         changed_at, until = self._left.get(row.id, ("", 0.0))
+        # A run is left alone only as long as nothing about it changes.
         if changed_at == row.changed_at and now < until:
             return False
         self._left.pop(row.id, None)
+        # A run that ended this many processes would end one worker after the other. One that is to be cancelled is
+        # still taken up, only to end it.
         if listed.crashes >= MOST_CRASHES and row.status != "cancelling":
             verb = "task" if row.kind == "task" else "runs"
             problem = f"it ended {listed.crashes} processes in a row: look at it, then `agent {verb} resume {row.id}`"
@@ -340,6 +351,7 @@ class ProjectWorker:
                 return
         except (FileError, OSError) as error:
             self.counts.state_errors += 1
+            # The state failed and not the run, which is tried again soon.
             self._leave(row, str(error), LOOK_SECONDS)
             return
         except ResolverError as error:
@@ -372,6 +384,7 @@ class ProjectWorker:
 
     def _forget(self, run: str, _: asyncio.Task[None]) -> None:
         self._driven.pop(run, None)
+        # There is room again, so the loop looks for another run at once.
         self._changed.set()
 
     def _count_lost(self, kind: RunKind) -> None:
@@ -400,6 +413,7 @@ class ProjectWorker:
                 if beats % _BEATS_PER_REMOVAL == 0:
                     await forget_workers(self._store, time.time())
             try:
+                # An operator who asks this worker to drain wakes it here, ahead of its next beat.
                 await self._store.woken(TOPIC, _BEAT_SECONDS)
                 await self._note("draining" if self.is_stopping else "working")
             except (FileError, OSError):
@@ -409,6 +423,7 @@ class ProjectWorker:
 
     async def _note(self, state: WorkerState) -> None:
         row = self._row(state)
+        # The row is where an operator asks a worker to drain, so writing it tells whether one did.
         if await self._store.write_leases(lambda transaction: note_worker(transaction, row)) and not self.is_stopping:
             self.stop()
 

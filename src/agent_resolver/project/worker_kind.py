@@ -75,6 +75,7 @@ class AgentWork:
         request = ResumeRequest(run=run, caller=caller)
         if listed.row.kind == "workflow":
             workflow = await resume_workflow(runs, request)
+            # The lease was lost because it was not renewed in time, so another process has the run.
             return workflow.termination.code != LEASE_LOST
         result = await runs.resume(request)
         return result.termination.code != LEASE_LOST
@@ -93,6 +94,7 @@ class AgentWork:
                 catalog = await asyncio.to_thread(self._open_catalog)
                 opening = open_runs(self._session, catalog, caller=caller, use=self._use)
                 self._runs = await self._stack.enter_async_context(opening)
+                # A stop may have come while the catalog was read, when there were no runs yet to hand over.
                 if self._is_stopping:
                     self._runs.runtime.hand_over()
             return self._runs
@@ -145,6 +147,7 @@ class TaskWork:
             if self._tasks is None:
                 opening = open_tasks(self._session, caller, seconds=self._use.seconds)
                 self._tasks = await self._stack.enter_async_context(opening)
+                # A stop may have come while the tools were opened.
                 if self._is_stopping:
                     _stop_tasks(self._tasks)
             return self._tasks

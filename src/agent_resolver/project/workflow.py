@@ -77,6 +77,7 @@ def _agent_id(uri: AgentUri) -> str:
     """The id of an agent in the runtime; only an address can ask for a version."""
     if uri.version is None:
         return agent_id_of(uri.name)
+    # The version may hold characters that mean something in an address, so it is quoted.
     return f"{uri.name}?version={quote(uri.version, safe='')}"
 
 
@@ -171,4 +172,5 @@ def _quoted_results(done: Sequence[StepResult]) -> Iterator[str]:
         left_out = len(each.text) - most
         cut = f"\n[{left_out:,} more characters are left out]" if left_out > 0 else ""
         shown = f"{each.text[:most]}{cut}"
+        # `splitlines` also splits at rarer separators, which a model may take for the end of a line.
         yield "\n".join(f"> {line}" for line in shown.splitlines())

@@ -54,6 +54,7 @@ class WorkflowProgress:
     def done(self, steps: Sequence[WorkflowStep]) -> list[StepResult]:
         """The steps that came to their end, in order."""
         texts = [message.text for message in self.state.messages if message.role == "assistant"]
+        # There are as many texts as steps that ended; the other steps are still to come.
         return [StepResult(step, text) for step, text in zip(steps, texts, strict=False)]
 
     def budget_for(self, run_id: str) -> RunBudget:
@@ -98,6 +99,7 @@ class WorkflowProgress:
     async def finish_step(self, ran: RunResult) -> None:
         """Note that a step came to its end: the next one is given its text, under the limits that it was made under."""
         self.state.messages.append(assistant_message(ran.text))
+        # The text may repeat data that the step was allowed to see, so its limits bind all later steps.
         self.state.limits = self.state.limits.joined(ran.state.limits)
 
     async def end(self, result: WorkflowResult) -> None:
@@ -134,6 +136,7 @@ class KeptProgress(WorkflowProgress):
     async def release(self) -> None:
         """Let other processes take the workflow up, unless it has ended."""
         self._keeper.drop(self.state.run)
+        # A lease that cannot be given back runs out by itself.
         with suppress(FileError, OSError):
             await self._writer.release()
 
@@ -276,6 +279,7 @@ def _require_workflow(folded: Folded, request: ResumeRequest) -> WorkflowSteps:
     run, workflow, end = folded.row.id, workflow_of(folded), folded.termination
     if request.messages:
         raise RunRefused(f"run {run} is a workflow, whose prompt is the one that it began with", "leave the prompt out")
+    # A cancelled workflow has ended for good, and so has one that came to its end. One that failed can be tried again.
     if end is not None and (end.is_planned or end.reason == "cancelled"):
         raise RunRefused(f"run {run} has ended: {end.reason}", "start the workflow again")
     return workflow

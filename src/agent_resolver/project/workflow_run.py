@@ -53,6 +53,7 @@ async def start_workflow(
         RefusedStep: A step cannot start. If that is found before the first one starts, nothing is kept.
         RunRefused: The workflow cannot be recorded.
     """
+    # All steps are planned before anything is kept, so that a workflow which cannot run leaves nothing behind.
     await _prepare(runs, plan_steps(runs.runtime, workflow.steps))
     progress = await begin_progress(_journal_of(runs), workflow, request, runs.caller)
     async with _held(progress, runs):
@@ -140,6 +141,7 @@ async def run_workflow(
     progress = progress or new_progress(request)
     events = _Events(request.run_id, len(steps), sink)
     done = progress.done(steps)
+    # This is the result where no step is left: the last process had taken all of them, and was gone before it said so.
     result = WorkflowResult(run=request.run_id, step=steps[0], termination=Termination(reason="natural_end"), done=done)
     for step in steps[len(done) :]:
         result.step = step
@@ -170,6 +172,7 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
     # Its run may have come to its end in a process that was gone before it could write so for the workflow.
     run_id, ran = await progress.next_run(step)
     budget = progress.budget_for(run_id)
+    # The budget concerns a run that is still to begin: one that came to its end has been paid already.
     if ran is None and (end := _end_before(progress, budget)):
         result.termination = end
         await events.end(step, "", result)
@@ -188,11 +191,13 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
             streams=request.streams,
             with_changes=request.with_changes,
         )
+        # From here on, to cancel the workflow means to cancel this run.
         progress.step_run = run_id
         try:
             ran = await run_step(step_request)
         except ResolverError as error:
             raise RefusedStep(step.number, step.heading, error) from error
+    # A step is counted however it ended, since it was paid for.
     progress.count(ran)
     result.termination, result.pending = ran.termination, ran.pending
     # The event has the totals of all steps so far, so they are set first.
@@ -211,6 +216,7 @@ def _end_before(progress: WorkflowProgress, budget: RunBudget) -> Termination | 
         "cost": budget.max_cost,
         "seconds": budget.max_seconds,
     }
+    # None means that the budget sets no limit of this kind; only 0 means that nothing is left.
     kind = next((kind for kind, amount in left.items() if amount == 0), "")
     if not kind:
         return None
@@ -268,5 +274,6 @@ class _Events:
         if self._sink is None:
             return
         taken = self._sink(event)
+        # A sink may be a plain function or a coroutine function.
         if inspect.isawaitable(taken):
             await taken

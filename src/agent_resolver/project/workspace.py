@@ -46,6 +46,7 @@ def members(folder: str) -> Iterator[Member]:
         try:
             raw = read_bounded(path, MAX_AGENT_FILE_BYTES)
         except FileError as error:
+            # Such a file may have `requires`, so it is reported and not left out.
             is_empty = False
             yield Member(path, Reading((), EMPTY, None), error)
             continue
@@ -62,6 +63,7 @@ def members(folder: str) -> Iterator[Member]:
 def _has_requires(reading: Reading, raw: bytes) -> bool:
     if isinstance(reading.tree, Mapping) and reading.tree.items:
         return any(item.key == "requires" for item in reading.tree.items)
+    # The search begins behind the opening dashes. Without a closing line, the key may be anywhere in the file.
     closing = _CLOSING.search(raw, 4)
     return _KEY.search(raw, 0, closing.start() if closing else len(raw)) is not None
 

@@ -163,6 +163,7 @@ def place_of(error: BaseException) -> str:
     """
     code, line = None, 0
     trace = error.__traceback__
+    # The walk keeps the innermost frame, which is where the error was raised.
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith("<frozen "):
             code, line = trace.tb_frame.f_code, trace.tb_lineno

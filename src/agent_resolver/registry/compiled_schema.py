@@ -91,6 +91,7 @@ def _refuse_reference(uri: str) -> NoReturn:
 
 def _with_or_without_offset(name: str) -> Callable[[str], bool]:
     """A format of RFC 3339's; a local time, which Python's libraries read and write under the same name, will do."""
+    # The library's own check decides; only the missing offset is added before it looks again.
     is_exact = jsonschema_rs.validator_for({"format": name}, validate_formats=True).is_valid
     return lambda value: is_exact(value) or is_exact(f"{value}Z")
 
@@ -108,6 +109,7 @@ def _is_decimal(value: str) -> bool:
     return True
 
 
+# The lookahead `(?=.)` refuses a `P` or a `T` that nothing follows, as ISO 8601 does.
 _DURATION: Final = re.compile(
     r"-?P(?=.)([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?"
     r"(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?"

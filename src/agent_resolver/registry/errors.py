@@ -63,6 +63,7 @@ class ToolFailure(ResolverError):
     ) -> None:
         _check_words(message, remedy, hint, *details)
         super().__init__(message)
+        # A tool may give the code as plain text; a code that does not exist raises here, in the tool.
         self.code = FailureCode(code)
         self.remedy = str(remedy) or "ask whoever wrote the tool"
         self.details = tuple(details)

@@ -49,6 +49,7 @@ class Inbox:
         # Arguments are kept no longer than a person can act on them.
         await self._pending.forget_expired(self._clock.now())
         visible = [action for action in await self._pending.all() if may_read_action(action, context.caller)]
+        # Settling comes before the filter: an action whose secret has arrived is no longer open.
         actions = [await self._settled(action, context) for action in visible]
         now = self._clock.now()
         return [action for action in actions if is_everything or action.state(now) == "open"]
@@ -60,6 +61,7 @@ class Inbox:
             AnswerRefused: There is none with this id that concerns the caller.
         """
         action = await self._pending.get(action_id)
+        # A hidden action gets the same error as a missing one, so that ids cannot be probed.
         if action is None or not may_read_action(action, context.caller):
             raise _unknown_action(action_id)
         return await self._settled(action, context)
@@ -152,6 +154,7 @@ class Inbox:
         message = f"Nobody vouches for {caller.id}, and this project has an issuer"
         refusal = AnswerRefusal(AnswerCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
         action = await self._pending.get(action_id)
+        # The caller gets the same words whether or not there is an action; only one that exists can be recorded.
         raise await self._refused(action, refusal, context) if action else AnswerRefused(refusal)
 
     async def _refused(self, action: PendingAction, refusal: AnswerRefusal, context: CallContext) -> AnswerRefused:
@@ -181,6 +184,8 @@ class Inbox:
         if not (is_for_secret and action.is_open and await self._is_there(action.needs)):
             return action
         answered = structs.replace(action, answer=READY, answered_by=READY, answered_at=self._clock.now())
+        # Several processes may see the secret at once; all would write the same answer, so it does not matter whose is
+        # kept.
         await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, _action_body(action)))
         return answered
 
@@ -188,6 +193,7 @@ class Inbox:
         try:
             return await self._secrets.get(name) is not None
         except ToolFailure:
+            # The question stays open while the place of secrets cannot be asked; a list must not fail for that.
             return False
 
 

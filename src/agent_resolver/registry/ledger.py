@@ -38,6 +38,7 @@ class Ledger:
         owner = self._store.owner
 
         def begin(transaction: Transaction) -> Begun:
+            # A process that lost the run must not begin another call of it.
             if lease is not None:
                 transaction.require(lease)
             kept = transaction.get(LEDGER, start.key)
@@ -46,6 +47,7 @@ class Ledger:
             begun = judge_start(kept, start, answer, is_interrupted=is_interrupted)
             if begun.state != "started":
                 return begun
+            # The approval is used up in the transaction that starts the call, so that two attempts cannot share it.
             if answer is not None and is_usable(answer):
                 transaction.put(PENDING, structs.replace(answer, used_at=start.at))
             transaction.put(LEDGER, _started_entry(start, owner, lease))
@@ -96,6 +98,8 @@ class Ledger:
             if writer is None:
                 await self._store.write(end)
             else:
+                # A write that was put off can fail after this method has returned, so its failure is handled there as
+                # well.
                 await writer.put_off(end, on_failure=lambda: self._lost.add(key))
         except BaseException:
             self._lost.add(key)

@@ -18,6 +18,7 @@ def compile_linear_regex(pattern: str) -> Callable[[str], bool]:
     Raises:
         ValueError: It is not such an expression, or is too large.
     """
+    # `RegexOptions` selects the engine that never backtracks.
     limits = jsonschema_rs.RegexOptions(size_limit=_MAX_BYTES, dfa_size_limit=_MAX_BYTES)
     try:
         return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=limits).is_valid

@@ -73,6 +73,7 @@ class Offer(Struct):
         first_problem = None
         for source in self._lost_sources(tool_id):
             problem = await source.restore(run)
+            # A source that is back may have lost the tool meanwhile; then the next source is asked.
             if problem is None and tool_id in self.entries:
                 return None
             first_problem = first_problem or problem
@@ -84,6 +85,7 @@ class Offer(Struct):
             owner = self.sources.get(entry.descriptor.source)
             owners = [owner] if owner else []
         elif all(source in self.sources for source in self.refused.get(tool_id, ())):
+            # Only sources that can come back refuse the tool, or none does: each that may own the id is looked for.
             owners = owners_of(tool_id, self.sources.values())
         else:
             # The tool is the project's own: no source has it.
@@ -108,6 +110,7 @@ class RunOffer(Offer, kw_only=True):
 
     def put(self, entry: Entry) -> None:
         """Offer a tool of the run's own."""
+        # The empty table is shared with other runs, so an addition makes a new one.
         self.entries = {**self.entries, entry.descriptor.id: entry}
 
     def refuse(self, tool_id: str, source: str, why: Refused) -> None:
@@ -158,6 +161,7 @@ class RunOffer(Offer, kw_only=True):
     async def restore_sources(self, tool_id: str, run: str) -> ToolFailure | NeedsAction | None:
         """Look again for the sources of a tool that may be called; a run cannot start any others."""
         if tool_id not in self.allowed or tool_id in self.entries:
+            # A tool of the run's own comes from no source that could be restored.
             return None
         return await self.around.restore_sources(tool_id, run)
 

@@ -66,8 +66,10 @@ class PendingActions:
         asked = structs.replace(action, answer=None, reason=None, answered_by=None, answered_at=None, used_at=None)
 
         def keep(transaction: Transaction) -> PendingAction | None:
+            # At the bound only new questions are refused: one that was asked before is returned as it is.
             if is_bounded and _count_open(transaction, asked) >= MAX_OPEN_QUESTIONS:
                 return transaction.get(PENDING, asked.id)
+            # The id comes from the binding, so of two processes that ask the same only the first one adds a row.
             if not transaction.put(PENDING, asked, only_new=True):
                 return transaction.get(PENDING, asked.id)
             if record is not None:
@@ -83,6 +85,7 @@ class PendingActions:
             if keep(transaction) is None:
                 raise TooManyQuestions
 
+        # The question counts from now on, though the store learns of it later: `look` must not promise its room twice.
         self._put_off[asked.requester] += 1
         try:
             # A person must not be asked about an answer of a model that was not kept.
@@ -194,4 +197,5 @@ class PendingActions:
 def _count_open(snapshot: Snapshot, asked: PendingAction) -> int:
     """The number of questions that the caller of `asked` has open."""
     unanswered = snapshot.find(PENDING, {"requester": asked.requester, "answer": None})
+    # A question that expired takes no room, although it has no answer.
     return sum(each.state(asked.asked_at) == "open" for each in unanswered)

@@ -209,6 +209,8 @@ class Pipeline:
             raise
 
     async def _outcome(self, call: Call) -> Outcome:
+        # The order is that of `run`. The limit is counted and the approval used up only once every other check has
+        # passed.
         refused: Outcome | None = (
             self.caller(call)
             or await self.tool(call)
@@ -242,6 +244,7 @@ class Pipeline:
 
     async def tool(self, call: Call) -> Failed | Pending | None:
         """Refuse a tool that does not exist, that may not be called, or whose code changed since it was loaded."""
+        # Why the source is away says more than that the tool is unknown, so it comes first.
         if isinstance(call.source_problem, NeedsAction):
             return await self._questions.need(call, call.source_problem)
         if call.source_problem is not None:
@@ -320,6 +323,8 @@ class Pipeline:
                 # It was made, waits or was interrupted: the ledger knows how it ended, or whether it may go on.
                 call.approval = newest
                 return None
+        # The approval expired, was used by a call that the ledger forgot, or is the worker's own: it is asked for
+        # again.
         return await self._questions.approval(call, asked)
 
     async def rate_limit(self, call: Call) -> Failed | Pending | None:
@@ -373,6 +378,7 @@ class Pipeline:
         key = call.key_under(call.approval)
         if not (self.is_recorded or key):
             return None
+        # A call that is recorded without a key gets a random one, under which it is found if it is interrupted.
         call.key = key or f"call-{randomness.token_hex(8)}"
         record = self._start_record(call) if self.is_recorded else None
         start = Start(
@@ -425,9 +431,11 @@ class Pipeline:
         try:
             if begun.state == "failed":
                 failed = msgspec.json.decode(open_outcome(seal, sealed, call.key, "failed"), type=Failed)
+                # The failure was kept under the trace of the first attempt.
                 return structs.replace(failed, trace_id=call.context.trace_id)
             result = msgspec.json.decode(open_outcome(seal, sealed, call.key, "done"))
         except ValueError as error:
+            # The value was sealed under another key, or edited.
             message = f"{call.tool_id} was done under this key, and its result cannot be read: {error}"
             return call.failed(FailureCode.NOT_CONFIGURED, message, "put back the key of the state: `state.key_env`")
         return Done(trace_id=call.context.trace_id, result=result)
@@ -446,9 +454,11 @@ class Pipeline:
         if action is None:  # Another attempt made the call with the last answer.
             return None if call.is_started else await self._not_started(call, begun)
         if asks_for_retry(action.answer):
+            # The start uses the answer up: it allows one more attempt, even if two processes read it at once.
             again = structs.replace(start, uses=action.id, is_new_attempt=True)
             begun = await self._ledger.start(again, call.context.lease, call.writer)
             call.is_started = begun.state == "started"
+            # The state `refused` means that another attempt used this answer up first.
             if begun.state not in {"unknown", "refused"}:
                 return None if call.is_started else await self._not_started(call, begun)
         if not action.is_open:
@@ -461,14 +471,17 @@ class Pipeline:
 
     async def invoke(self, call: Call) -> Outcome:
         """Run the tool; whatever it raises, its call ends with an outcome, unless the call itself is cancelled."""
+        # A caller may shorten the limit of the tool, and never lengthen it.
         limit = min(call.entry.descriptor.timeout_seconds, call.context.timeout_seconds or inf)
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
                 said = await invoke_tool(call)
         except BaseException as error:
+            # Only a cancellation from outside goes on; the same error, raised by the tool, is a failure of the tool.
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and is_being_cancelled():
                 raise
+            # A tool may raise a `TimeoutError` of its own, which says nothing about our deadline.
             if isinstance(error, TimeoutError) and deadline.expired():
                 message = f"{call.tool_id} did not answer within {limit:g} s"
                 return call.failed(FailureCode.TIMEOUT, message, LOOK_FIRST)
@@ -484,6 +497,7 @@ class Pipeline:
 
     async def _clarified(self, call: Call, question: str) -> Outcome:
         """Run the tool again with the answer to its question, or wait for one."""
+        # Questions are matched by their words, so the same answer would be given for ever.
         if question in call.context.answers:
             message = f"{call.tool_id} asks again what was answered"
             return call.failed(FailureCode.TOOL_ERROR, message, "let it take the answer: `context.ask`")
@@ -519,6 +533,7 @@ class Pipeline:
             return structs.replace(outcome, result=result)
         message = f"{call.tool_id} gave a secret where its schema has no room for the mask"
         failed = call.failed(FailureCode.OUTPUT_VALIDATION_FAILED, message, LOOK_FIRST, faults)
+        # The faults may quote the result. A failure takes the first branch above, so this recursion ends.
         return self.redaction(call, failed)
 
     # 12: the record ---------------------------------------------------------------------------------------------------
@@ -570,8 +585,10 @@ class Pipeline:
     async def recover(self, call: Call, interrupted: LedgerEntry) -> None:
         """Note that a call was interrupted; what may not be done twice becomes a question for a person."""
         call.digest = interrupted.arguments
+        # An idempotent call may simply be made again, so no person has to look.
         if not interrupted.is_idempotent:
             entry = call.offer.find(call.tool_id)
+            # The tool may be gone since then; the usual rules decide who may answer in that case.
             rules = entry.descriptor.rules if entry else Rules()
             await self._questions.interrupted(call, interrupted.key, rules)
         record = call.record(AuditKind.CALL_INTERRUPTED, arguments=call.digest) if self.is_recorded else None

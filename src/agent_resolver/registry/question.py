@@ -104,6 +104,7 @@ class Questions:
         )
         if newest and newest.used_at is None and not is_too_weak:
             return newest
+        # An answer that was just used may have led to an outcome meanwhile: then there is nothing to ask.
         if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
             return None
         choice = f"answer `done`, or `{RETRY_ANSWER}` if it was not"

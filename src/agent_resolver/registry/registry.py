@@ -82,6 +82,7 @@ class ToolRegistry:
             ToolIdConflict: Another tool has its id, here or among `tools`.
             ValueError: A schema of it is not a schema, or refers to one elsewhere.
         """
+        # Calling the class would build a second pipeline, with a ledger and rate limits of its own.
         registry = object.__new__(type(self))
         registry._offer = RunOffer(around=self._offer, allowed=kept_ids(allowed))
         registry._pipeline = self._pipeline
@@ -148,6 +149,7 @@ class ToolRegistry:
             ToolIdConflict: Another source has one of the ids.
         """
         before, entries = self._of_source(source), [_entry_of(tool) for tool in tools]
+        # Every id is checked before anything is withdrawn, so that a clash leaves the old tools as they were.
         for entry in entries:
             self._require_free(entry.descriptor, source)
         self._withdraw(source)
@@ -230,11 +232,13 @@ class ToolRegistry:
 
     def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> "asyncio.Future[Outcome]":
         """Start a call as `call` does, and return the future of its outcome; to cancel that does not stop the call."""
+        # The tasks of calls belong to one loop; a call from any other loop is handed over to it.
         if (home := self._calls.other_home()) is not None:
             elsewhere = asyncio.run_coroutine_threadsafe(self.call(tool_id, arguments, context), home)
             return asyncio.wrap_future(elsewhere)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
+        # The set keeps the task alive: the loop itself holds only a weak reference.
         self._calls.tasks.add(loop.create_task(self._answer(answer, tool_id, dict(arguments), context)))
         return answer
 
@@ -286,6 +290,7 @@ class ToolRegistry:
         """
         try:
             async with asyncio.timeout(seconds):
+                # A call that runs may start further ones before it ends.
                 while self._calls.tasks:
                     await asyncio.wait(self._calls.tasks)
         except TimeoutError:
@@ -310,6 +315,7 @@ class ToolRegistry:
                 answer.set_result(outcome)
         except BaseException as error:
             if answer.done():
+                # No caller waits for this error any longer, so it is left to asyncio to report it.
                 raise
             answer.set_exception(error)
         finally:
@@ -329,6 +335,7 @@ def _entry_of(tool: Tool, compile_schema: Callable[..., CompiledSchema] = compil
         ValueError: A schema of it is not a schema, or refers to one elsewhere.
     """
     descriptor = usable_descriptor(tool)
+    # Formats are checked for the project's own tools; a foreign author may have meant them as remarks.
     compiled = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
     result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
     find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None

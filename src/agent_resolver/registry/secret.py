@@ -70,11 +70,15 @@ def _written_forms(text: str) -> Iterator[str]:
     raw = _raw_bytes(text)
     yield text
     yield text.strip()
+    # A secret of several lines, such as a private key, may be quoted line by line. Shorter lines are common words.
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= _SHORTEST_LINE)
+    # The JSON forms go without their outer quotes, once with escapes for characters beyond ASCII and once without.
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
     yield from _forms_in_markup(text)
     yield from _forms_in_python(text, raw)
+    # A path leaves `/` as it is and a query escapes it; some writers use lower-case hex digits, and forms a plus for a
+    # space.
     for quoted in {quote_from_bytes(raw, safe=safe) for safe in ("", "/")}:
         yield from (quoted, _lower_escapes(quoted), quoted.replace("%20", "+"))
     yield from (raw.hex(), raw.hex().upper())
@@ -98,6 +102,7 @@ def _forms_in_python(text: str, raw: bytes) -> Iterator[str]:
 
 def _raw_bytes(text: str) -> bytes:
     try:
+        # Bytes of the environment that are not UTF-8 arrive as lone surrogates; this turns them back.
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
@@ -112,6 +117,7 @@ def _forms_in_base64(raw: bytes) -> Iterator[str]:
     """The secret in Base64, also after one or two other bytes and before any, as in `user:password`."""
     yield base64.b64encode(raw).decode()
     yield base64.urlsafe_b64encode(raw).decode()
+    # Base64 packs three bytes at a time, so the secret has three spellings, by the number of bytes before it modulo 3.
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw).decode()
         # Six bits make a character: what also holds bits of other bytes is left out.

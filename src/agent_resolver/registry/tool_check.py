@@ -16,6 +16,7 @@ def usable_descriptor(tool: object) -> Descriptor:
     try:
         descriptor, invoke = getattr(tool, "descriptor", None), getattr(tool, "invoke", None)
     except (Exception, SystemExit) as raised:
+        # An attribute of foreign code may be a property that raises anything; it must not end the process.
         raise UnusableTool(name, describe_exception(raised)) from raised
     if not isinstance(descriptor, Descriptor):
         error = UnusableTool(name, "it has no descriptor")
