@@ -173,6 +173,17 @@ def test_a_check_shows_what_would_change_and_what_to_do(workspace: Path, run: Ru
     )
 
 
+def test_no_lock_steers_the_terminal_by_its_diff(workspace: Path, run: Run) -> None:
+    run("resolve", "--workspace")
+    edit(workspace / "sales.lock", '"read:dashboards"', '"\x1b[31mread:dashboards"')
+
+    ran = run("resolve", "--workspace", "--check")
+
+    assert ran.code == 1
+    assert "\\x1b[31mread:dashboards" in ran.stdout
+    assert "\x1b" not in ran.stdout
+
+
 def test_where_to_look_is_said_once_for_all_that_failed(workspace: Path, run: Run) -> None:
     for name in ("sales.md", "crm/agents.md"):
         edit(workspace / name, "residency: us-only", "residency: eu-only")

@@ -18,7 +18,7 @@ from agent_resolver.project import (
     verifier_of,
 )
 from agent_resolver.schema import MAX_LOCKFILE_BYTES, InvalidAgentFile, InvalidIndex
-from agent_resolver.storage import FileError, OversizeFile, UnreadableFile
+from agent_resolver.storage import FileError, ForeignFile, OversizeFile, UnreadableFile
 from tests.conftest import Run
 
 
@@ -441,3 +441,20 @@ def test_a_project_is_named_by_its_settings_its_agent_or_its_folder(tmp_path: Pa
     assert opened(environment={"AGENT_PROJECT_NAME": "helpdesk"}).app_id == "helpdesk"
     assert opened().app_id == opened().agent.name
     assert opened(agents=without_agent).app_id == "desk"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_an_overlay_of_another_user_is_refused_beside_every_form_of_index(
+    locked: Path, run: Run, *, is_compiled: bool
+) -> None:
+    """A large JSON index is read from a cache, which has the form of a compiled one."""
+    overlay = locked / "mcp.overlay.yaml"
+    overlay.write_text("{}")
+    if is_compiled:
+        assert run("index", "build", "-o", "compiled.db").code == 0
+        (locked / "compiled.db").replace(locked / "mcp.index.json")
+    os.chown(overlay, 12345, 12345)
+
+    with pytest.raises(ForeignFile, match=r"mcp.overlay.yaml` belongs to the user"):
+        _ = opened().lockfile

@@ -290,7 +290,8 @@ class Session:
         """
         # What decides about connections must be out of reach of other users, so this comes before anything is verified.
         require_own(self.index_path, self.users)
-        if self.overlay_content is not None and isinstance(self.index, JsonIndex):
+        # Also where a cache or a compiled index is read: what stands beside an index is part of it.
+        if self.overlay_content is not None:
             require_own(overlay_path(self.index_path), self.users)
         # The lock is held against the agent file and the index as this session read them, and is believed as a whole or
         # not at all.

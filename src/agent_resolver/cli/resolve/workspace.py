@@ -10,7 +10,7 @@ from agent_resolver.cli.chosen import chosen_issues, flattened
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import load_index, warnings_of
 from agent_resolver.cli.option import workspace_of
-from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, out_text, safe
+from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, safe
 from agent_resolver.cli.progress import shown_progress
 from agent_resolver.cli.resolve import settle
 from agent_resolver.cli.resolve.report import (
@@ -135,7 +135,9 @@ def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
         err_warnings(member.path, warnings_of(member.reading) if outcome.resolution else ())
         for file in outcome.settled:
             print_status(file)
-        out_text(lock_diff(outcome.settled))
+        # Line by line, so that nothing which a lock holds steers the terminal.
+        for line in lock_diff(outcome.settled).splitlines():
+            out(line)
         if outcome.success:
             if outcome.resolution:
                 err_notes(outcome.resolution)
