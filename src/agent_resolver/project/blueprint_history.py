@@ -1,7 +1,8 @@
 """Everything that happened in a run of a blueprint, from the state alone."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -27,6 +28,9 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.state import JOURNAL, LEDGER, PENDING
 from agent_resolver.storage.port import Snapshot
+
+_ENDS: Final = frozenset({"run.ended", "run.waiting", "wait.ended"})
+"""The entries of the journal that follow from a call or an answer."""
 
 
 class RunEvent(Struct, frozen=True, kw_only=True):
@@ -54,9 +58,19 @@ def read_events(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> list
     # The journal has the events in their order; calls and answers are in tables of their own.
     rows = snapshot.find(JOURNAL, {"run": run})
     journalled = [_journal_event(moment_of(row.at), open_entry(row, journal.seal)) for row in rows]
-    events = [*journalled, *_calls(snapshot, history, journal.seal), *_answers(snapshot, history)]
-    # The sort is stable: what happened in the same millisecond keeps the order of the journal.
-    return sorted(events, key=lambda event: event.at)
+    return _in_order(journalled, [*_calls(snapshot, history, journal.seal), *_answers(snapshot, history)])
+
+
+def _in_order(journalled: Sequence[RunEvent], others: Sequence[RunEvent]) -> list[RunEvent]:
+    """All events by their time, and those of one millisecond in the order in which they can have happened."""
+    # A call or an answer comes before the end that it led to, which may be written in the same millisecond.
+    first_end: dict[str, float] = {}
+    for number, event in enumerate(journalled):
+        if event.kind in _ENDS:
+            first_end.setdefault(event.at, number)
+    keyed = [((event.at, float(number), 1), event) for number, event in enumerate(journalled)]
+    keyed += [((event.at, first_end.get(event.at, math.inf), 0), event) for event in others]
+    return [event for _, event in sorted(keyed, key=lambda each: each[0])]
 
 
 def _journal_event(at: str, entry: Entry) -> RunEvent:
