@@ -392,8 +392,7 @@ def _withdraws_residency(was: Server, now: Server) -> bool:
     promised, kept = {*(was.residency or ())}, {*(now.residency or ())}
     if promised and not kept:
         return True
-    # Where regions are left, one that gives way to `any` counts as loosened, and the loss of `any` alone withdraws
-    # none.
+    # Giving way to `any` counts as loosened, and `any` itself names no region that could be withdrawn.
     return "any" not in kept and bool(promised - kept - {"any"})
 
 

@@ -96,7 +96,7 @@ class SecretFields(Struct, frozen=True):
     def count_in(self, value: Any) -> int:  # noqa: ANN401 - a JSON value
         """The number of fields that the mask hides."""
         count = 0
-        # A stack in place of recursion: the value may nest deeper than Python's own.
+        # A list of what waits takes the place of recursion: a value may nest deeper than calls can.
         waiting = [value]
         while waiting:
             item = waiting.pop()

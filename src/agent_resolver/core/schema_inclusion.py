@@ -163,8 +163,7 @@ class _Comparison:
         # One gap is enough, and the generator does no work for the others.
         if next(self.compare(narrow, wide, path, level + 1), None) is None:
             return True
-        # These pairs were found to hold only while this one was assumed to, so they are forgotten; a dict keeps their
-        # order.
+        # These pairs were found to hold only while this one was assumed to; a dict keeps the order in which they came.
         while len(self._seen) > known:
             self._seen.popitem()
         # Where a pair fails although others are assumed to hold, it fails without them too, so this can be remembered.
@@ -342,8 +341,7 @@ class _Comparison:
             # A member that the narrow schema does not name falls under its `additionalProperties`.
             elif name in mine or rest is not True:
                 yield from self.compare(mine.get(name, rest), theirs[name], inside, level + 1)
-            # An open object may have the member with any value: a gap of its own kind, weaker than a type that is
-            # declared.
+            # An open object may have the member with any value, which is a gap of its own kind.
             elif not self._fits(rest, theirs[name], inside, level):
                 yield Gap(inside, "properties", None, shown(theirs[name]), Reason.OPEN)
         yield from self._closed(rest, wide_rest, (path, f"{path}.*"), "additionalProperties", level)

@@ -46,7 +46,7 @@ def _match(words: Sequence[str], text: ServerText) -> Match:
 
 def _score_word(word: str, text: ServerText) -> int:
     """The best place that a word has in a server; 0 if it has none."""
-    # From the best place to the least: the first that has the word counts.
+    # For a whole word, from the best place to the least: the first that has it counts.
     places = (
         (100, [text.id, text.name]),
         (50, _words_of(text.id, text.name)),

@@ -43,7 +43,7 @@ def examine(raw: bytes, agent: AgentFile, servers: KnownServers | Iterable[Serve
     except InvalidLockfile as error:
         return Examined(None, tuple(Difference(DifferenceKind.MALFORMED, "lock", str(found)) for found in error.issues))
     differences = verify(lockfile, agent, servers)
-    # Only a lock without other faults is held to its form, since its bytes would differ with any of them.
+    # The form is looked at last: any other difference says more than that the bytes are others.
     if not differences and not is_as_written(raw, lockfile):
         message = "Its bytes are not the ones that `agent resolve` writes"
         differences = (Difference(DifferenceKind.FORMAT_EDITED, "lock", message),)
