@@ -66,10 +66,12 @@ class Grant(Struct, frozen=True, kw_only=True):
         if refused := self._unusable_name(tool, is_repeated=is_repeated):
             return refused
         needed = self.tool_scopes.get(tool)
+        # A pattern may be written for the name, for the whole id, or for a scope that the tool needs.
         if refused := forbidden((tool, f"{self.server}.{tool}", *(needed or ())), self.forbid):
             return refused
         if refused := self._changed_definition(tool, definition):
             return refused
+        # An empty list of scopes states that the tool needs none; None states nothing about it.
         if needed is not None:
             return self._missing_scopes(needed)
         if f"{self.server}.{tool}" in self.admitted:

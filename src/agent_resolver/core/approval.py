@@ -58,6 +58,7 @@ def effects_of(descriptor: Descriptor) -> str:
     is_server_tool = descriptor.labels.kind == "TOOL"
     if hints.get("readOnlyHint", False):
         words = ["only reads"]
+    # What a server leaves unsaid has the protocol's default, which for this hint is true.
     elif hints.get("destructiveHint", is_server_tool):
         words = ["may destroy data"]
     else:
@@ -118,7 +119,9 @@ def is_answered_by_worker(action: PendingAction, caller: Caller) -> bool:
 
 
 def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerRefusal | None:
+    # The names are compared without their issuers, unlike those of requesters: this can only refuse more.
     is_own = by.id in {action.requester, action.via} or (connection != "" and connection == action.connection)
+    # Without an issuer and a connection, the answer comes from the user of this machine.
     is_at_terminal = not by.is_verified and not connection
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:

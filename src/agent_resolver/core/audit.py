@@ -43,6 +43,7 @@ def extended(
     added: list[AuditRecord] = []
     count, root = seal.count, seal.root
     for new in records:
+        # Each record is chained twice: to the one before it in its run, and by the root to all before it.
         head = last.get(new.run, _NO_RECORD)
         count += 1
         record = chained(
@@ -99,6 +100,7 @@ def rekeyed(seal: Seal, records: Iterable[AuditRecord], key: bytes | None) -> Se
     root = seal.anchor_root
     for record in records:
         root = sealed(root, record, key)
+    # The anchor is sealed with the new key too, or its root would still be vouched for by the old one alone.
     return resealed(structs.replace(seal, root=root, anchor_seal=_anchor_seal(seal, key)), key)
 
 
@@ -218,6 +220,7 @@ def _digests_of(seal: Seal, key: bytes | None) -> tuple[str, str]:
 
 
 def _hash_or_hmac(message: bytes, key: bytes | None) -> str:
+    # Without a key, an attacker who can write the trail can make its seal as well: it then shows accidents alone.
     return hmac.digest(key, message, "sha256").hex() if key else sha256(message).hexdigest()
 
 

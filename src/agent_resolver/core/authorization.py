@@ -36,6 +36,7 @@ def may_use(rules: Rules, caller: Caller) -> bool:
 
 def is_expired(caller: Caller, now: str) -> bool:
     """True if the token of the caller, or of the worker that acts for them, is no longer valid."""
+    # Both are texts in UTC of one form, which sort by time.
     return caller.expires_at is not None and caller.expires_at <= now
 
 

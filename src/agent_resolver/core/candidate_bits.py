@@ -47,6 +47,7 @@ class CandidateBits:
     def broken(self, requirement: Requirement, limits: Limits) -> dict[RejectionCode, int]:
         """The candidates that break a rule, by the first that they break."""
         unknown, offering = self._unknown(), self._with_scopes(requirement)
+        # In the order of the rules: each set leaves out those that an earlier rule has rejected.
         found = {RejectionCode.SCOPES_UNKNOWN: unknown, RejectionCode.MISSING_SCOPE: self.all & ~unknown & ~offering}
         by_agent_file = verdict_of_agent_file(requirement, limits)
         if by_agent_file:
@@ -68,6 +69,7 @@ class CandidateBits:
         found: list[int] = []
         # Few groups: the rules that may be broken, and whether a scope is lacking.
         for rules in range(max(by_count) + constant + 2):
+            # A candidate that lacks a scope breaks one rule more than its facts show.
             complete = by_rules.get(rules - constant, 0)
             partial = by_rules.get(rules - constant - 1, 0)
             for each in _by_count(lacking, complete & ~some | partial & some):
@@ -119,6 +121,7 @@ def _by_count(digits: list[int], among: int) -> Iterator[int]:
     if not digits:
         yield among
         return
+    # Without the highest digit a candidate lacks fewer scopes than any with it.
     highest, lower = digits[-1], digits[:-1]
     yield from _by_count(lower, among & ~highest)
     yield from _by_count(lower, among & highest)

@@ -50,6 +50,7 @@ def selection(choice: Choice) -> Selection | None:
 
 def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Iterator[Rejection]:
     """The reason against each server but the chosen one, in the order of `ordered`."""
+    # The rules are prepared once for all servers, of which there may be very many.
     first_broken = judge(choice.requirement, limits)
     lost, chosen = lost_tie_break(choice), choice.key
     for server in ordered:

@@ -31,6 +31,7 @@ class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
 
     def joined(self, other: "RunLimits") -> Self:
         """These limits and those of another run, all at once."""
+        # The level that is the highest of both is the strictest, since a server must reach it.
         levels = [level for level in (self.sensitivity, other.sensitivity) if level]
         return structs.replace(
             self,

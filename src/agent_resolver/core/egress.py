@@ -19,6 +19,7 @@ _SCHEMES: Final = frozenset({"http", "https", "ws", "wss"})
 
 def is_host(text: str) -> bool:
     """True for the name of a machine or its address, without a port; IPv6 without brackets."""
+    # An IPv6 address has colons, which no label may have.
     try:
         ip_address(text)
     except ValueError:
@@ -58,6 +59,7 @@ def _endpoint_host(server: LockedServer) -> str:
     try:
         parts = urlsplit(server.endpoint)
     except ValueError:
+        # An endpoint that is no address names no host, so what the tool reaches counts as not known.
         return ""
     return parts.hostname or "" if parts.scheme in _SCHEMES else ""
 

@@ -69,6 +69,7 @@ def _residency_case(residency: tuple[Residency, ...] | None) -> tuple[Residency,
 @cache
 def fact_verdicts(limits: Limits) -> FactVerdicts:
     """The verdicts of the rules that look at facts, for each byte."""
+    # These rules look at limits and facts alone, so an empty requirement stands for every one.
     judges = [judge for check in OTHER_CHECKS if check.fact and (judge := check.prepare(_NOTHING, limits))]
     reasons = [[reason for judge in judges if (reason := judge(sample))] for sample in map(_sample_of, _CASES)]
     codes = [next((reason.code for reason in found), None) for found in reasons]
@@ -89,6 +90,7 @@ def verdict_of_agent_file(requirement: Requirement, limits: Limits) -> Rejection
     """The rule that every server breaks, since the agent file alone decides; None if there is none."""
     for check in _AGENT_FILE_CHECKS:
         judge = check.prepare(requirement, limits)
+        # Such a rule looks at no server, so any sample will do.
         reason = judge(_sample_of(_CASES[0])) if judge else None
         if reason:
             return reason.code

@@ -56,6 +56,7 @@ class Unresolved(Struct, frozen=True):
 
 def unknown_facts(server: Server) -> list[Fact]:
     """The facts of a server that are not known: an entry must list categories, so an empty list says nothing."""
+    # The first of these facts is `categories`.
     return [fact for fact in FILLABLE if fact.value(server) is None or (fact is FILLABLE[0] and not server.categories)]
 
 
@@ -106,6 +107,7 @@ def _is_unknown(check: Check, server: Server) -> bool:
 
 
 def _wanted_facts(broken: Iterable[Check], requirement: Requirement, limits: Limits) -> dict[str, Any]:
+    # The values that would let a server pass each rule, under the names of the facts.
     values = {
         "categories": [requirement.category],
         "scopes": list(requirement.permissions),

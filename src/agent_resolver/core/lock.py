@@ -13,12 +13,14 @@ from agent_resolver.schema.lockfile import LockedServer
 
 def server_hash(server_id: str, version: str, endpoint: str, scopes: tuple[str, ...]) -> str:
     """SHA-256 over what a lock entry pins, in hexadecimal; the scopes are sorted first."""
+    # The specification fixes this text. Ids, versions and scopes hold none of its separators, so no two share it.
     return sha256(f"{server_id}@{version}|{endpoint}|{','.join(sorted(scopes))}".encode()).hexdigest()
 
 
 def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
     """The entry that pins `server` for `requirement`."""
     address = server.address
+    # Keys that the first format does not have are left out where they say nothing, so that its locks keep their bytes.
     tool_scopes = _in_order(server.tool_scopes) if server.tool_scopes else UNSET
     transport = server.transport if server.transport != "streamable-http" else UNSET
     tools = dict(sorted(server.tools.items())) if server.tools is not None else UNSET

@@ -244,6 +244,7 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     if old.agent is None or new.agent is None:
         return
     before, after = limits_of(old.agent), limits_of(new.agent)
+    # Without a residency the data may go anywhere, as with `any`.
     was_asked: set[str] = {before.residency or "any"}
     is_asked: set[str] = {after.residency or "any"}
     yield from _residency_changes("constraints", was_asked, is_asked, is_promise_gone=False)
@@ -267,17 +268,20 @@ def _sensitivity_changes(before: Limits, after: Limits) -> Iterator[Change]:
 
 
 def _sensitivity_rank(limits: Limits) -> int:
+    # Without a level an agent file accepts every server, so that counts as the lowest.
     return -1 if limits.sensitivity is None else SENSITIVITY_RANK[limits.sensitivity]
 
 
 def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
     for before, after in _pair_entries(old.lockfile.servers, new.lockfile.servers):
         if after is None:
+            # One side of a pair is always there, which the type checker cannot know.
             yield from (
                 Change(ChangeKind.REQUIREMENT_REMOVED, e.category, _describe_entry(e), None) for e in [before] if e
             )
         elif before is None:
             yield Change(ChangeKind.REQUIREMENT_ADDED, after.category, None, _describe_entry(after))
+            # Only the new lock is going to govern runs, so only its hashes are checked.
             yield from _hash_changes(after)
         else:
             yield from _entry_changes(before, after)
@@ -325,6 +329,7 @@ def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change
     if before.server_id != after.server_id:
         yield from _value_changes(ChangeKind.SERVER_CHANGED, category, *names)
     else:
+        # The address of another server differs in any case, and is not listed again.
         yield from _value_changes(ChangeKind.VERSION_CHANGED, category, *names)
         if before.launch != after.launch:
             yield Change(ChangeKind.LAUNCH_CHANGED, category, address(before), address(after))
@@ -387,12 +392,14 @@ def _withdraws_residency(was: Server, now: Server) -> bool:
     promised, kept = {*(was.residency or ())}, {*(now.residency or ())}
     if promised and not kept:
         return True
+    # Giving way to `any` counts as loosened, and `any` itself names no region that could be withdrawn.
     return "any" not in kept and bool(promised - kept - {"any"})
 
 
 def _residency_changes(subject: str, before: set[str], after: set[str], *, is_promise_gone: bool) -> Iterator[Change]:
     if before == after:
         return
+    # `any` covers every region, so nothing is wider.
     is_wider = "any" not in before and bool("any" in after or after - before)
     if is_wider:
         kind = ChangeKind.RESIDENCY_LOOSENED

@@ -75,6 +75,7 @@ def _compare_tools(tool: str, before: ManifestTool | None, after: ManifestTool |
         return [_change_of_kind(tool, ToolChangeKind.TOOL_ADDED)]
     if after is None:
         return [_change_of_kind(tool, ToolChangeKind.TOOL_REMOVED)]
+    # As canonical JSON, definitions that differ only in the order of their members are equal.
     if _canonical_json(before) == _canonical_json(after):
         return []
     found = [
@@ -112,6 +113,7 @@ def _applies_to_both(rule: ChangeRule, before: ManifestTool, after: ManifestTool
 
 def _judge_change(tool: str, rule: ChangeRule, was: Any, now: Any) -> Iterator[ToolChange]:  # noqa: ANN401 - any attribute
     less = rule.less or rule.more
+    # Names that came and names that went are changes of two kinds.
     if isinstance(now, tuple):
         yield from (_change_of_kind(tool, rule.more, after=name) for name in _new_names(rule, was, now))
         yield from (_change_of_kind(tool, less, before=name) for name in _new_names(rule, now, was))
@@ -161,6 +163,7 @@ def _compare_schemas(tool: str, side: Side, before: Schema, after: Schema) -> It
 
 def _compare_labels(before: ManifestTool, after: ManifestTool) -> Iterator[ToolChange]:
     """The words that people find a tool by; they decide nothing."""
+    # In the encoded form, a label that was left out is absent.
     documents = [msgspec.to_builtins(each) for each in (before, after)]
     for label in _LABELS:
         was, now = (_label_json(document, label) for document in documents)

@@ -96,6 +96,7 @@ class SecretFields(Struct, frozen=True):
     def count_in(self, value: Any) -> int:  # noqa: ANN401 - a JSON value
         """The number of fields that the mask hides."""
         count = 0
+        # A list of what waits takes the place of recursion: a value may nest deeper than calls can.
         waiting = [value]
         while waiting:
             item = waiting.pop()
@@ -130,6 +131,7 @@ class SecretFields(Struct, frozen=True):
 
 @lru_cache(1024)
 def _is_usual(name: str) -> bool:
+    # `api_key`, `API-Key` and `apiKey` are one name.
     return name.lower().translate(_SEPARATORS) in _USUAL_NAMES
 
 
@@ -162,6 +164,7 @@ def _properties_in(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(node, list):
             waiting += node
         elif isinstance(node, Mapping):
+            # Definitions and unknown keywords are searched too: a reference may apply any of them.
             waiting += node.values()
             properties = node.get("properties")
             if isinstance(properties, Mapping):
@@ -183,6 +186,7 @@ def _is_marked(subschema: Any, root: Mapping[str, Any]) -> bool:  # noqa: ANN401
         waiting += [node[keyword] for keyword in _APPLICATORS if keyword in node and not _is_named_map(keyword)]
         waiting += [each for keyword in _APPLICATORS if _is_named_map(keyword) for each in _values_of(node, keyword)]
         reference = node.get("$ref")
+        # A schema may refer to itself, so each reference is followed once.
         if isinstance(reference, str) and reference not in followed:
             followed.add(reference)
             waiting.append(_resolve_reference(reference, root))

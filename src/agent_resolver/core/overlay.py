@@ -74,6 +74,7 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
         try:
             result.append(layer.lay(server))
         except InvalidOverlay as error:
+            # Every server that fits finds the same contradiction, which is reported once.
             issues.setdefault(error.issues[0].at, error.issues[0])
     if issues:
         raise InvalidOverlay([_place_issue(issue, tree) for issue in issues.values()])
@@ -127,6 +128,7 @@ def _combine_facts(server_id: str, fitting: Iterable[str], overlay: Overlay) -> 
     for pattern in sorted(fitting, key=_specificity):
         for path, value in _facts_in(overlay.servers[pattern]):
             known = found.setdefault(path, StatedFact(pattern, value))
+            # The third part of the key only puts patterns in order, and makes none of them more specific.
             if known.value != value and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]:
                 raise InvalidOverlay([_contradiction(server_id, path, known.pattern, pattern)])
     return found
@@ -160,6 +162,7 @@ def _with_facts(server: Server, laid: _LaidFacts) -> Server:
         changed,
         scopes=_offered_scopes(changed.scopes, tool_scopes.values()),
         tool_scopes={**(server.tool_scopes or {}), **tool_scopes},
+        # Scopes that the overlay states are confirmed by its author, so they are no longer a draft.
         drafted=tuple(tool for tool in server.drafted if tool not in tool_scopes),
     )
 

@@ -63,6 +63,7 @@ def packages_of(launch: Launch) -> tuple[Package, ...]:
     """The packages that a launch record fetches, the one that runs first; none for a plain command."""
     command = read_command(launch)
     specs = command.specs if command else ()
+    # The sort is stable, so added packages keep their order behind the one that runs.
     main_first = sorted(specs, key=lambda spec: not spec.is_main)
     found = (read_package(spec.ecosystem, spec.text) for spec in main_first)
     return tuple(package for package in found if package is not None)
@@ -78,11 +79,14 @@ def read_package(ecosystem: Ecosystem, text: str) -> Package | None:
     if ecosystem == "oci":
         return _image(text)
     if ecosystem == "pypi":
+        # In a direct reference, `name @ address` (PEP 508), the address decides what is fetched.
         text = text.rpartition(" @ ")[2].strip()
     if _LOCAL.match(text):
         return None
+    # npm reads `owner/name` as a repository of GitHub.
     if ecosystem == "npm" and _SHORTHAND.fullmatch(text):
         text = f"github:{text}"
+    # Before plain addresses: a repository may have an address with `://` as well.
     if _GIT.match(text):
         return _repository(text)
     if "://" in text:
@@ -122,6 +126,7 @@ def pinned_form(launch: Launch, version: str) -> str:
             continue
         if package.kind == "url":
             return ""
+        # The version of the server says nothing about packages that are only added.
         words[spec.position] = f"{spec.prefix}{_pinned_text(package, version if spec.is_main else '')}"
     return shlex.join((*_words_before(launch, command), *words))
 
@@ -141,6 +146,7 @@ def package_url(package: Package) -> str | None:
         return _image_url(package)
     name = package.name
     if package.kind == "pypi":
+        # PEP 503: a run of `-`, `_` and `.` is one hyphen, and case does not count.
         name = re.sub(r"[-_.]+", "-", name).lower()
     path = "/".join(quote(part, safe="") for part in name.split("/"))
     version = f"@{quote(package.version, safe='')}" if package.version and package.is_pinned else ""
@@ -163,6 +169,7 @@ def _floating_package(package: Package) -> Floating | None:
         return Floating(FloatingKind.URL, f"`{package.name}` is an address, and what is there can change")
     if package.version is None:
         return Floating(FloatingKind.NO_VERSION, f"`{package.name}` is fetched without a version")
+    # `latest` is also what an absent tag means, so that tag pins nothing.
     if package.kind == "oci" and package.version != "latest":
         message = f"`{package.name}:{package.version}` is a tag without a digest, and its publisher can move it"
         return Floating(FloatingKind.TAG, message)
@@ -185,6 +192,7 @@ def _pinned_text(package: Package, version: str) -> str:
 def _image(text: str) -> Package:
     reference, _, digest = text.partition("@")
     folder, slash, last = reference.rpartition("/")
+    # Only the part behind the last slash has a tag: a colon before it begins the port of the registry.
     name, _, tag = last.partition(":")
     return Package(kind="oci", name=f"{folder}{slash}{name}", version=tag or None, digest=digest or None)
 
@@ -200,10 +208,12 @@ def _repository(text: str) -> Package:
 
 
 def _npm_package(text: str) -> Package:
+    # An `@` at the beginning belongs to the scope of the package, as in `@acme/server@1.2.3`.
     at = text.find("@", 1)
     name, version = (text, "") if at < 0 else (text[:at], text[at + 1 :])
     if version.startswith("npm:"):  # An alias: what counts is the package behind it.
         return _npm_package(version.removeprefix("npm:"))
+    # npm reads a version with a leading `v` or `=` as the same version.
     exact = version[1:] if version[:1] in {"v", "="} else version
     return Package(kind="npm", name=name, version=exact or None)
 
@@ -213,7 +223,9 @@ def _python_package(text: str) -> Package:
     if found is None:
         return Package(kind="pypi", name=text)
     name, extras, rest = found.groups()
+    # Behind the semicolon are markers of the environment (PEP 508), which choose no version.
     version = rest.partition(";")[0].strip()
+    # `===` is tried first, since it begins with `==`.
     for operator in ("===", "==", "@"):
         if version.startswith(operator):
             version = version.removeprefix(operator).strip()

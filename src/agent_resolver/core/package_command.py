@@ -72,6 +72,7 @@ def read_command(launch: Launch) -> PackageCommand | None:
     """The packages that a launch record fetches; None for a command that fetches none."""
     words: tuple[str, ...] = (launch.command, *launch.args)
     try:
+        # Each round takes one wrapper off, such as `sudo` or `env`; a longer chain than this counts as unclear.
         for _ in range(_MOST_WRAPPERS):
             inner = _inside_wrapper(words)
             if inner is None:
@@ -85,6 +86,7 @@ def read_command(launch: Launch) -> PackageCommand | None:
 def _read_words(words: tuple[str, ...]) -> PackageCommand | None:
     found = _read_program(words)
     if found is None or not found.unclear:
+        # A word that was read as a package is exempt: a package may have the name of a program.
         places = {spec.position for spec in found.specs} if found else set()
         _require_plain([word for place, word in enumerate(words) if place and place not in places])
     return found
@@ -114,6 +116,7 @@ def _require_plain(words: Sequence[str]) -> None:
             raise _NotUnderstoodError(word)
         # In `--runtime=docker`, the name is the value of an option; in `--run=npx -y pkg`, it is a command line.
         for part in _SEPARATOR.split(word) if _SEPARATOR.search(word.replace("=", "")) else (word,):
+            # `npx@10` names the program as well, at a version.
             if _program(part).partition("@")[0] in _NAMES:
                 raise _NotUnderstoodError(part)
 
@@ -161,6 +164,7 @@ def _own_options(words: Sequence[str]) -> list[str]:
 
 def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[Spec]) -> tuple[int, str]:
     """Pass over options, and collect the packages that they name; the next word, and the option that is not known."""
+    # A lone hyphen is a word, and not an option.
     while here < len(words) and words[here].startswith("-") and words[here] != "-":
         word = words[here]
         if word == "--":
@@ -170,6 +174,7 @@ def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[
         if name in runner.takes_value:
             if not equals and here >= len(words):
                 return here, word
+            # Behind an equals sign, only a part of the word is the value.
             place, prefix = (here - 1, f"{name}=") if equals else (here, "")
             text = value if equals else words[here]
             here += 0 if equals else 1
@@ -177,6 +182,8 @@ def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[
                 is_main = name in runner.naming
                 spec = Spec(ecosystem=runner.ecosystem, text=text, position=place, prefix=prefix, is_main=is_main)
                 specs.append(spec)
+        # A word that is no known option may be a cluster of short flags; otherwise, it may take the next word as its
+        # value.
         elif name not in runner.flags:
             taken = _words_of_cluster(runner, word)
             if taken is None:
@@ -189,6 +196,7 @@ def _words_of_cluster(runner: _Runner, word: str) -> int | None:
     """How many further words a cluster such as `-it` takes; None if it is not understood."""
     if word.startswith("--"):
         return None
+    # The first letter that takes a value gets the rest of the cluster, or else the next word.
     for place, letter in enumerate(word[1:], 2):
         option = f"-{letter}"
         if option in runner.valued:
@@ -201,6 +209,7 @@ def _words_of_cluster(runner: _Runner, word: str) -> int | None:
 def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
     """What Deno runs of npm says so: `npm:name@version`."""
     for position, word in enumerate(words):
+        # JSR is a registry of its own, about whose packages nothing is known here.
         if word.startswith("jsr:"):
             return _unclear(words, word)
         if word.startswith(("npm:", "http:", "https:")):
@@ -212,6 +221,7 @@ def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
 
 def _read_go(words: tuple[str, ...]) -> PackageCommand | None:
     """A module that Go fetches is named with its version, such as `example.com/server@v1.2.3`."""
+    # Only `go run` runs what it fetches, and only an exact version names one module.
     floating = [word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word)]
     return _unclear(words, floating[0]) if floating and words[1] == "run" else None
 
@@ -254,14 +264,18 @@ def _inside_wrapper(words: tuple[str, ...]) -> tuple[str, ...] | None:
     if program == "cmd":
         words = _words_of_cmd(words)
     is_wrapper = program in _WRAPPERS
+    # Any program may prepare a command behind `--`, as in `op run -- npx …`.
     start = 1 if is_wrapper else _place_of(words, "--")
+    # Behind `--`, only the next word is a command; a wrapper may have options of its own before its command.
     candidates = words[start:] if is_wrapper else words[start : start + 2]
     places = (place for place, word in enumerate(candidates, start) if _program(word) in _FETCHING | _SHELLS)
     first = next(places, len(words))
+    # `env -S` splits one word into a command line of its own, which is not read here.
     if program == "env":
         _require_none(_SPLITTING, words[1:first])
     if first == len(words):
         return None
+    # A variable such as `npm_config_registry` would fetch the same name and version from another place.
     _require_none(_OTHER_SOURCE, words[1:first])
     _require_plain(words[1:first])
     return words[first:]
@@ -279,6 +293,7 @@ def _require_none(pattern: re.Pattern[str], words: Sequence[str]) -> None:
 def _inside_python(words: tuple[str, ...]) -> tuple[str, ...] | None:
     """The command line behind `python -m`, if it is that of a program that fetches."""
     for place, word in enumerate(words[1:], 2):
+        # `-mpipx` in one word is not taken apart, so what it fetches is not known.
         if _PYTHON_MODULE.fullmatch(word):
             raise _NotUnderstoodError(word)
         if word == "-m" and words[place : place + 1] and words[place] in _FETCHING:
@@ -287,6 +302,7 @@ def _inside_python(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _words_of_cmd(words: tuple[str, ...]) -> tuple[str, ...]:
+    # `cmd` reads its arguments as one line, whatever words they were.
     line = " ".join(words)
     found = tuple(line.split())
     switches = takewhile(lambda word: word.startswith("/"), found[1:])
@@ -298,8 +314,10 @@ def _words_of_cmd(words: tuple[str, ...]) -> tuple[str, ...]:
 def _inside_powershell(words: tuple[str, ...]) -> tuple[str, ...] | None:
     for place, word in enumerate(words[1:], 2):
         option = word.lower()
+        # PowerShell takes every beginning of an option for the option, such as `-c` for `-Command`.
         if len(option) > 1 and "-command".startswith(option):
             return _command_of_script(" ".join(words[place:]))
+        # A script in a file is like any local program: what it fetches is not in the command line.
         if len(option) > 1 and "-file".startswith(option):
             return None
         if option.endswith(".ps1"):
@@ -315,6 +333,7 @@ def _inside_shell(words: tuple[str, ...]) -> tuple[str, ...] | None:
     script = "".join(words[place + 1 : place + 2])
     # `-o` takes a word of its own, before the script.
     is_odd = script[:1] in {"-", "+"} or _WITH_SETTING.fullmatch("".join(words[place : place + 1]))
+    # A script inside its option, as in `--command=…`, is not read.
     if is_odd or any(map(_SCRIPT_WITHIN.match, words)):
         raise _NotUnderstoodError(words[0])
     return _command_of_script(script)
@@ -326,19 +345,23 @@ def _command_of_script(script: str) -> tuple[str, ...] | None:
     Raises:
         _NotUnderstoodError: It is something else.
     """
+    # Signs such as `&&` and `;` become words of their own, so that a second command shows.
     lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
+    # As comments, the lexer would drop all words behind a `#`, also inside a word, where a shell keeps them.
     lexer.commenters = ""
     try:
         words = list(lexer)
     except ValueError:  # A quotation mark is not closed.
         raise _NotUnderstoodError(script) from None
+    # `cd folder && command` is the one list that is understood: its first command fetches nothing.
     if words[:1] == ["cd"] and words[2:3] == ["&&"]:
         words = words[3:]
     is_plain = not _EXPANSION.search(script) and not any(word and set(word) <= _PUNCTUATION for word in words)
     settings = list(takewhile(_ASSIGNMENT.match, words))
     _require_none(_OTHER_SOURCE, settings)
     words = words[len(settings) :]
+    # `command` and `exec` run the words behind them as they are.
     while words[1:] and words[0] in {"command", "exec"}:
         words = words[1:]
     if not is_plain or (words and words[0].lower() in _BUILTINS):

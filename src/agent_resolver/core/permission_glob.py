@@ -21,6 +21,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     if not others:
         return re.compile(first, re.DOTALL)
     *inner, last = others
+    # An atomic group keeps the first place that fits, so the engine never goes back into it.
     searched = "".join(f"(?>.*?{piece})" for piece in inner if piece)
     return re.compile(f"{first}{searched}.*{last}", re.DOTALL)
 
@@ -39,6 +40,7 @@ def _pieces(pattern: str) -> list[str]:
             expression, place = _class_at(pattern, place)
             pieces[-1] += expression
         else:
+            # Behind a backslash, the next character stands for itself.
             place += character == "\\"
             pieces[-1] += re.escape(pattern[place])
         place += 1
@@ -56,6 +58,7 @@ def _class_at(pattern: str, opening: int) -> tuple[str, int]:
     place = start
     while place < closing:
         first = re.escape(pattern[place])
+        # A hyphen right before the closing bracket is one of the characters.
         is_range = pattern[place + 1] == "-" and place + 2 < closing
         members.append(f"{first}-{re.escape(pattern[place + 2])}" if is_range else first)
         place += 3 if is_range else 1

@@ -20,6 +20,7 @@ MAX_RULE: Final = 1024
 MAX_FIELDS: Final = 16
 """How many fields a rule may ask for."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
+# At most nine digits, so that a position is a small number however it is written.
 _PLACE: Final = r"\[(?:[0-9]{1,9}|\*)\]"
 _PATH: Final = rf"(?:{_NAME}|\*|{_PLACE})(?:\.(?:{_NAME}|\*)|{_PLACE})*"
 _FIELD: Final = re.compile(rf'\s*(?P<path>{_PATH})\s*(?P<sign>!=~|!=|!~|=~|=|~)\s*"')
@@ -72,6 +73,7 @@ def parse_rule(text: str) -> CallMatch:
     """
     if len(text) > MAX_RULE:
         raise BadRule(MAX_RULE, f"a rule has at most {MAX_RULE} characters")
+    # The tool is read first, since as a regular expression it may have parentheses of its own.
     end = _end_of_tool(text)
     tool = _tool_match(text[:end].rstrip())
     if end == len(text):
@@ -81,6 +83,7 @@ def parse_rule(text: str) -> CallMatch:
     start, inner = end + 1, text[end + 1 : -1]
     if not inner.strip():
         raise BadRule(start, "there is nothing between the parentheses")
+    # A name, a sign and a quote make a field; all else is one pattern for the main argument.
     if _FIELD.match(inner):
         return CallMatch(tool, fields=_field_matches(inner, start))
     return CallMatch(tool, _glob_match(inner, start))
@@ -91,6 +94,7 @@ def _end_of_tool(text: str) -> int:
     is_regex = text.startswith("/")
     place = 1 if is_regex else 0
     while place < len(text):
+        # A character behind a backslash ends nothing: `\(` and `\/` belong to the name.
         if text[place] == "\\":
             place += 2
             continue
@@ -156,6 +160,7 @@ def _quoted_text(inner: str, place: int, start: int) -> tuple[str, int]:
         character = inner[place]
         if character == '"':
             return "".join(characters), place + 1
+        # Any other backslash is kept: patterns and regular expressions have escapes of their own.
         if character == "\\" and inner[place + 1 : place + 2] in {'"', "\\"}:
             place += 1
             character = inner[place]
@@ -170,6 +175,7 @@ def _regex_match(pattern: str, at: int) -> TextMatch:
     # Python warns of these, since they may mean sets of sets one day, as they do in other languages.
     if ambiguous := _AMBIGUOUS_CLASS.search(pattern):
         raise BadRule(at + ambiguous.start(), "a class in a regular expression has no `[`, `--`, `&&`, `~~` and `||`")
+    # This only finds faults: the judge is given an engine of its own, whose time is linear.
     try:
         re.compile(pattern)
     except re.error as error:
@@ -181,6 +187,7 @@ def _regex_match(pattern: str, at: int) -> TextMatch:
 
 def _glob_match(pattern: str, at: int) -> TextMatch:
     """A pattern; without a sign that stands for others, the text that it stands for."""
+    # Other dialects negate a pattern by a leading `!` and list alternatives in braces, so neither is taken literally.
     if pattern.startswith("!"):
         raise BadRule(at, "a pattern cannot be negated with `!`; write `\\!` for the character")
     literal: list[str] = []
@@ -203,6 +210,7 @@ def _glob_match(pattern: str, at: int) -> TextMatch:
         else:
             literal.append(character)
         place += 1
+    # An exact text ranks above a pattern, also where it was written with escapes.
     return TextMatch("exact", "".join(literal)) if is_literal else TextMatch("glob", pattern)
 
 

@@ -67,6 +67,7 @@ def rank_of(rule: BehaviorRule) -> tuple[int, ...]:
     calls = rule.calls
     is_any = is_about_any_arguments(calls)
     asked = [each.match for each in calls.fields]
+    # `Bash(*)` asks for nothing, and is no more precise than `Bash`.
     if calls.main_argument is not None and not is_any:
         asked = [calls.main_argument]
     precision = sum(_KIND_RANK[match.kind] for match in asked)
@@ -119,6 +120,7 @@ class PermissionJudge:
         known = self._known.get(tool_id)
         if known is None:
             known = tuple(rule for rule in self._rules if rule.is_about(tool_id))
+            # Once the memory is full, further names are looked up each time, which is slower and never wrong.
             if len(self._known) < _MAX_KNOWN:
                 self._known[tool_id] = known
         return known
@@ -136,11 +138,13 @@ class _MainText:
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
+        # Empty stands for not made yet; a value that is itself empty is only made again.
         self._text: str | None = ""
 
     def get(self) -> str | None:
         """The value of the only argument, else all of them as JSON; None if they cannot be written."""
         if self._text == "":
+            # A rule such as `Bash(npm *)` is about the only argument, whatever its name is.
             values = list(self._arguments.values())
             self._text = _text_of(values[0] if len(values) == 1 else self._arguments)
         return self._text
@@ -164,6 +168,7 @@ class _Compiler:
 
 def _bounded_glob(pattern: str) -> FindsMatch:
     if matches_anything(pattern):
+        # Stars alone match a text of any length, so this needs no bound.
         return lambda _: True
     fits = compile_glob(pattern).fullmatch
     return lambda text: None if len(text) > MAX_MATCHED else fits(text) is not None
@@ -215,6 +220,7 @@ class _CompiledRule:
             text = main.get()
             return self._counts(None if text is None else self._finds_main(text))
         found: list[IsMatch] = []
+        # A field that does not hold settles it, also where another field cannot be judged.
         for field, finds in self._fields:
             holds = _field_holds(field, finds, arguments)
             if holds is False:
@@ -223,16 +229,19 @@ class _CompiledRule:
         return self._counts(None if None in found else True)
 
     def _counts(self, is_match: IsMatch) -> bool:
+        # Uncertainty counts against the call: a rule that allows is skipped, one that asks or denies applies.
         return self.verdict.behavior != "allow" if is_match is None else is_match
 
 
 def _field_holds(field: FieldMatch, finds: FindsMatch, arguments: dict[str, Any]) -> IsMatch:
     """True if one of the values at a path is as asked, None if that cannot be told; False if there is no value."""
+    # Where there is no value, a negated sign does not hold either: a missing field is not `!= "x"`.
     holds: IsMatch = False
     for value in _values_at(arguments, field.path):
         text = _text_of(value)
         is_match = None if text is None else finds(text)
         if is_match is None:
+            # Another value at the path may still hold, so the search goes on.
             holds = None
         elif is_match is not field.is_negated:
             return True
@@ -250,6 +259,7 @@ def _values_at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN
         members = _members_of(value)
     elif step.isdecimal():
         position = int(step)
+        # A slice beyond the end is empty, where an index would raise.
         members = value[position : position + 1] if isinstance(value, list) else ()
     elif isinstance(value, dict) and step in value:
         members = (value[step],)
@@ -274,5 +284,6 @@ def _text_of(value: Any) -> str | None:  # noqa: ANN401 - as above
         return str(int(value))
     try:
         return msgspec.json.encode(value, order="sorted").decode()
+    # Arguments come from a model, and may nest deeper than the encoder follows.
     except (TypeError, ValueError, RecursionError):
         return None

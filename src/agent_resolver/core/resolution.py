@@ -66,6 +66,7 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
     def lockfile(self) -> Lockfile | None:
         """What to pin, or None when a requirement failed."""
         if not self.success:
+            # A lock pins everything or nothing: as in the specification, one failed requirement leaves none.
             return None
         entries = tuple(lock_entry(choice.requirement, choice.server) for choice in self.choices if choice.server)
         return Lockfile(
@@ -112,6 +113,7 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     That no server fits is an outcome too: see `Resolution.failed`.
     """
     wanted = frozenset(requirement.category for requirement in agent.requires.mcp)
+    # The categories are known, so servers of others need not be grouped.
     pool = pool_of(servers, wanted)
     return _make_resolution(agent, pool, lambda need, limits: choose(need, limits, pool), resolved_at)
 

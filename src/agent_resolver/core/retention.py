@@ -140,6 +140,7 @@ def old_actions(  # noqa: PLR0913 - what is asked for, and what is kept and gone
 def _is_old(action: PendingAction, now: str, before: str, needed: Unfinished) -> bool:
     if action.id in needed.actions or action.trace_id in needed.traces:
         return False
+    # What happened last: an answer comes before its use, and an action without one ends when its time runs out.
     closed_at = action.used_at or action.answered_at or action.expires_at or action.asked_at
     return action.state(now) in _CLOSED and closed_at < before
 

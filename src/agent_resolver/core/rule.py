@@ -66,6 +66,7 @@ class Constraint(Struct, frozen=True, kw_only=True):
         if self.edit is None:
             return []
         value = self.value(limits)
+        # An agent file spells the truth value in small letters.
         before = "true" if value is True else str(value)
         return [Edit(self.edit, ".".join(self.path), before, after) for after in self.acceptable(server)]
 
@@ -149,6 +150,7 @@ def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tup
     def count(server: Server) -> tuple[int, int]:
         lacking = len(needed.difference(server.scopes or ()))
         broken = sum(check(server) is not None for check in others)
+        # Lacking scopes break one rule, however many they are.
         return (lacking > 0) + broken, lacking
 
     return count
@@ -188,6 +190,7 @@ def broken_data_rules(
     what: str, residency: Iterable[Residency] | None, highest: Sensitivity | None, limits: RunLimits
 ) -> tuple[Reason, ...]:
     """The rules about data that something else than a server breaks, such as a model; None is what is not known."""
+    # Each caller's region must be promised, so each is judged by itself.
     regions = [_judge_residency(what, residency, asked) for asked in limits.residencies]
     sensitivity = _judge_sensitivity(what, highest, limits.sensitivity) if limits.sensitivity else None
     return tuple(reason for reason in (*regions, sensitivity) if reason)
@@ -213,6 +216,7 @@ def _prepare_scopes(requirement: Requirement, _limits: Limits) -> Judge:
 
     def judge_scopes(server: Server) -> Reason | None:
         offered = server.scopes
+        # Unknown is not the same as empty: the server may offer the scopes, so the message says how to state them.
         if offered is None:
             asked = ", ".join(requirement.permissions)
             message = f"Agent requires the scopes {asked} but the server's scopes are not known"
@@ -230,8 +234,10 @@ def _prepare_forbidden(requirement: Requirement, limits: Limits) -> Judge | None
     found = forbidden_scopes(requirement, limits) if limits.forbid else []
     if not found:
         return None
+    # The first pattern in code-point order is named, so that the order in the agent file does not reach the message.
     pattern, scope = found[0]
     reason = Reason(RejectionCode.FORBIDDEN_ACTION, f"Agent forbids '{pattern}' which matches '{scope}'")
+    # The agent file alone decides this, so every server gets the same reason.
     return lambda _server: reason
 
 
@@ -254,6 +260,7 @@ def _judge_residency(what: str, residency: Iterable[Residency] | None, asked: Re
     if residency is None:
         message = f"Agent requires '{asked}' but the {what}'s residency is not known"
         return Reason(RejectionCode.RESIDENCY_UNKNOWN, message)
+    # The specification: a server that says `any` fits an agent that asks for one region.
     if asked in residency or "any" in residency:
         return None
     offered = ", ".join(residency) or "(none)"
@@ -339,6 +346,7 @@ CHECKS: Final = (
             path=("constraints", "data", "residency"),
             value=attrgetter("residency"),
             edit=EditKind.ACCEPT_RESIDENCY,
+            # A server passes in any case once the agent gives up its region, so `any` is always among the ways.
             acceptable=lambda server: sorted({*(server.residency or ()), "any"}),
         ),
     ),

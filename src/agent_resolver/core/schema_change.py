@@ -64,10 +64,12 @@ def schema_changes(before: Schema, after: Schema, side: Side) -> tuple[SchemaCha
     2. Annotations, which break nobody.
     3. Where two different texts turn out to mean the same, just that.
     """
+    # Tokens are compared: neither the order of members nor `1.0` for `1` is a change.
     if token(before) == token(after):
         return ()
     old, new = Document(bare(before)), Document(bare(after))
     found = [*_meaning_changes(old, new, side)]
+    # The walk relies on keywords of the right shape, such as a `$ref` that is text.
     if not old.fault and not new.fault:
         found += _annotation_changes(before, after)
     if not found:
@@ -80,11 +82,14 @@ def _change_sort_key(change: SchemaChange) -> tuple[object, ...]:
 
 
 def _meaning_changes(old: Document, new: Document, side: Side) -> Iterator[SchemaChange]:
+    # The same without annotations: only these have changed.
     if token(old.root) == token(new.root):
         return
+    # The question is asked in both directions; in the second, the sides of a gap are swapped to keep old before new.
     lost = [(gap, gap.narrow, gap.wide) for gap in gaps(old, new)]
     gained = [(gap, gap.wide, gap.narrow) for gap in gaps(new, old)]
     breaking, harmless = (lost, gained) if side == "input" else (gained, lost)
+    # A gap that both directions find is reported once, as a breaking change.
     told = {(gap.path, gap.keyword, was, now) for gap, was, now in breaking}
     yield from (_change_of_gap(gap, was, now, _WHY[gap.reason][side == "output"]) for gap, was, now in breaking)
     for gap, was, now in harmless:
@@ -128,6 +133,7 @@ class _Walk:
             was, now = (shown(node[keyword]) if keyword in node else None for node in (before, after))
             if was != now:
                 yield path, keyword, was, now
+        # The walk ends where one side has no schema, or where it is `true` or `false`.
         for first, second, inside in _shared_subschemas(before, after, path):
             yield from self.differences(first, second, inside, level + 1)
         if "$ref" in before and "$ref" in after:
@@ -142,6 +148,7 @@ def _shared_subschemas(before: dict[str, Any], after: dict[str, Any], path: str)
     for keyword, inside in (("items", f"{path}[*]"), ("additionalProperties", f"{path}.*")):
         yield before.get(keyword), after.get(keyword), inside
     for keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
+        # Alternatives at the end that only one side has are left out: they have no counterpart to compare words with.
         pairs = zip(before.get(keyword, ()), after.get(keyword, ()), strict=False)
         for position, (first, second) in enumerate(pairs):
             yield first, second, f"{path}[{position}]" if keyword == "prefixItems" else path

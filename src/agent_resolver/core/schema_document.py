@@ -42,7 +42,9 @@ GROUPS: Final[tuple[tuple[str, ...], ...]] = (
 )
 """Keywords that are only ever compared as they stand; those of one group depend on each other."""
 
+# These keywords hold or name schemas, and refuse no value by themselves.
 _PLACES: Final = frozenset({"$defs", "$id", "$schema", "definitions"})
+# The places of schemas inside a schema: in a map by name, in a list, or as the one value of a keyword.
 _OF_NAMES: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 _OF_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _OF_ONE: Final = frozenset(
@@ -60,6 +62,7 @@ _OF_ONE: Final = frozenset(
         "unevaluatedProperties",
     }
 )
+# These change what a reference means, and references are followed only as plain JSON pointers.
 _EMBEDDED: Final = ("$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef")
 
 _ATOMS: Final = {
@@ -101,6 +104,7 @@ def token(value: object) -> str:
 
 def _normalize(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     match value:
+        # Instances are equal by mathematical value (JSON Schema core, section 4.2.2): `1.0` is `1`.
         case float() if value.is_integer():
             return int(value)
         case list() | tuple():
@@ -152,6 +156,8 @@ def declared_types(node: dict[str, Any]) -> frozenset[str]:
 def type_of(value: object) -> str:
     """The one type of a JSON value."""
     if is_number(value):
+        # For `type`, a number without a fractional part is an integer, however it is written (validation, section
+        # 6.1.1).
         return "integer" if isinstance(value, int) or value.is_integer() else "fraction"
     return _PYTHON_TYPES.get(type(value), "array")
 
@@ -161,10 +167,12 @@ def values_of(node: dict[str, Any]) -> dict[str, Any] | None:
     types = declared_types(node)
     lists = [node["enum"]] if "enum" in node else []
     lists += [[node["const"]]] if "const" in node else []
+    # Booleans and null are few enough to be listed without an `enum`.
     if not lists and types <= {"boolean", "null"}:
         lists = [[None, False, True]]
     if not lists:
         return None
+    # With `enum` and `const` side by side, a value must be in both.
     found = {token(value): value for value in lists[0] if type_of(value) in types}
     kept = {token(value) for values in lists[1:] for value in values} if lists[1:] else found.keys()
     return {key: value for key, value in found.items() if key in kept}
@@ -186,6 +194,7 @@ class Document:
 
     def __init__(self, root: Schema) -> None:
         self.root = root
+        # The root keeps every node alive, so that an id stays that of its node.
         self._schemas = {id(node): node for node in _walk_schemas(root)}
         self._parts: dict[int, tuple[dict[str, Any], Parts]] = {}
 
@@ -197,6 +206,7 @@ class Document:
         2. A keyword has a value that it cannot have, or a reference leads to no schema.
         3. To check a value against some schema takes to check the same value against the same schema.
         """
+        # In this order: the search for circles relies on keywords of the right shape.
         return self._foreign() or self._malformed() or self._circular()
 
     def _foreign(self) -> str | None:
@@ -206,6 +216,8 @@ class Document:
             (
                 key
                 for node in _walk_objects(self.root)
+                # At the root, `$id` only names the document; further inside, it would change what references are
+                # relative to.
                 for key in (_EMBEDDED if node is self.root else (*_EMBEDDED, "$id"))
                 if isinstance(node.get(key), str)
             ),
@@ -222,6 +234,7 @@ class Document:
         return next(faults, None)
 
     def _circular(self) -> str | None:
+        # A circle through a member ends, as every value does; one of references to the same value never does.
         needed = {key: set(map(id, self._at_once(node))) for key, node in self._schemas.items()}
         try:
             TopologicalSorter(needed).prepare()
@@ -242,11 +255,14 @@ class Document:
 
     def target(self, reference: str) -> Schema | None:
         """The schema that a reference points at, or None where there is none in this document."""
+        # A reference leads only to a place in this document: nothing is ever fetched for a schema.
         if not reference.startswith("#/"):
             return self.root if reference == "#" else None
         found: Any = self.root
+        # RFC 6901: the fragment is percent-decoded first (section 6), and in each step `~1` before `~0` (section 4).
         for step in unquote(reference[2:]).split("/"):
             found = _member_at(found, step.replace("~1", "/").replace("~0", "~"))
+        # A pointer may also lead to an object that is not a schema, such as the map of `properties`.
         return found if isinstance(found, bool) or id(found) in self._schemas else None
 
     def parts(self, node: dict[str, Any]) -> Parts:
@@ -262,6 +278,7 @@ class Document:
         every += node.get("allOf", [])
         choices = tuple((keyword, tuple(node[keyword])) for keyword in ALTERNATIVES if keyword in node)
         own = {key: value for key, value in node.items() if key not in _PLACES and key not in _REFERRING}
+        # A node from which nothing was taken stays the same object, since pairs of schemas are remembered by identity.
         return Parts(
             own if len(own) < len(node) else node, tuple(schema for schema in every if schema is not None), choices
         )
@@ -287,6 +304,7 @@ def _walk_schemas(schema: object) -> Iterator[dict[str, Any]]:
 def _walk_objects(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
+    # Unlike `_walk_schemas`, this looks below unknown keywords too, which may hold schemas.
     for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _walk_objects(member)
 
@@ -294,6 +312,7 @@ def _walk_objects(value: object) -> Iterator[dict[str, Any]]:
 def _member_at(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
     if isinstance(value, dict):
         return value.get(step)
+    # A long row of digits is refused before `int` reads it, and `isdecimal` alone would take digits of other scripts.
     is_position = isinstance(value, list) and step.isdecimal() and step.isascii() and len(step) < len(str(10**9))
     return value[int(step)] if is_position and int(step) < len(value) else None
 
@@ -311,6 +330,7 @@ class _Sameness:
         self._followed: set[tuple[str, str]] = set()
 
     def holds(self, first: Any, second: Any, level: int) -> bool:  # noqa: ANN401 - JSON values
+        # A member of `properties` is two levels of JSON below its schema.
         if level > 2 * MAX_LEVELS:
             raise TooLarge
         match first, second:
@@ -327,6 +347,7 @@ class _Sameness:
         return token(first) == token(second)
 
     def _targets(self, first: object, second: object, level: int) -> bool:
+        # A pair of references that was followed before is taken to hold, which ends a comparison that goes in a circle.
         if not isinstance(first, str) or not isinstance(second, str) or (first, second) in self._followed:
             return True
         self._followed.add((first, second))

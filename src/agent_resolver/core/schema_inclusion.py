@@ -42,6 +42,7 @@ _COUNTS: Final = {
     "array": ("minItems", "maxItems"),
     "object": ("minProperties", "maxProperties"),
 }
+# The keywords that are compared by what they mean; `_others` takes every other keyword of a wide schema as it stands.
 _JUDGED: Final = frozenset(
     {
         *_SAME_TEXT,
@@ -90,9 +91,11 @@ def gaps(narrow: Document, wide: Document) -> list[Gap]:
 
     Both are documents without annotations, as `bare` leaves them.
     """
+    # A document with a fault means nothing that could be compared, so there is one gap, at its root.
     if fault := narrow.fault or wide.fault:
         return [Gap("$", fault, None, None, Reason.UNJUDGED)]
     try:
+        # Several parts of a schema may find the same gap, which is reported once.
         return list(dict.fromkeys(_Comparison(narrow, wide).compare(narrow.root, wide.root, "$", 0)))
     except TooLarge:
         return [Gap("$", "", None, None, Reason.TOO_LARGE)]
@@ -130,16 +133,20 @@ class _Comparison:
         if wide is False:
             yield Gap(path, "", shown(narrow), "false", Reason.REFUSED)
             return
+        # One object stands for every `true`, so that a pair with it is recognised by identity.
         narrow = _ANYTHING if narrow is True else narrow
         if (id(narrow), id(wide)) in self._seen:
             return
         self._seen[id(narrow), id(wide)] = None
         self._left -= 1
+        # A failed attempt takes its pairs back, so they may be compared again: the memory of pairs alone is no bound.
         if self._left <= 0 or level > MAX_LEVELS:
             raise TooLarge
+        # JSON Schema core, section 11: these two look at what all keywords beside them have evaluated, `$ref` included.
         if unevaluated := next((keyword for keyword in _UNEVALUATED if keyword in wide), None):
             yield from self._unless_same(narrow, wide, path, unevaluated)
             return
+        # What is left is a conjunction: the own keywords, every schema beside them, and one schema of each choice.
         parts = self._wide.parts(wide)
         yield from self._own(narrow, parts.own, path, level)
         for schema in parts.every:
@@ -153,10 +160,13 @@ class _Comparison:
         if key in self._failed:
             return False
         known = len(self._seen)
+        # One gap is enough, and the generator does no work for the others.
         if next(self.compare(narrow, wide, path, level + 1), None) is None:
             return True
+        # These pairs were found to hold only while this one was assumed to; a dict keeps the order in which they came.
         while len(self._seen) > known:
             self._seen.popitem()
+        # Where a pair fails although others are assumed to hold, it fails without them too, so this can be remembered.
         self._failed.add(key)
         return False
 
@@ -166,8 +176,10 @@ class _Comparison:
         if not parts.every and not parts.choices:
             yield from self._keywords(parts.own, wide, path, level)
         elif wide and not self._part_fits(parts, wide, path, level):
+            # No part is enough alone, so the gaps come from the parts that say the most.
             for schema in (parts.own,) if parts.own else parts.every:
                 yield from self.compare(schema, wide, path, level + 1)
+            # A schema of alternatives alone: each of them must fit, since a value may follow any of them.
             for keyword, schemas in () if parts.own or parts.every else parts.choices[:1]:
                 for schema in schemas:
                     if not self._fits(schema, wide, path, level):
@@ -186,12 +198,15 @@ class _Comparison:
     ) -> Iterator[Gap]:
         """Alternatives of the wide schema; with `oneOf` no value may fit two of them."""
         parts = self._narrow.parts(narrow)
+        # Where two alternatives can hold at once, `oneOf` refuses the value, so only the same words are sure to mean
+        # the same.
         if keyword == "oneOf" and not self._are_apart(wide):
             documents = (self._narrow, self._wide)
             mine = dict(parts.choices).get("oneOf")
             if mine is None or not same(list(mine), list(wide), documents):
                 yield Gap(path, keyword, None if mine is None else shown(mine), shown(wide), Reason.UNJUDGED)
             return
+        # The whole of the narrow schema may fit one alternative; if not, its own alternatives are looked at one by one.
         if any(self._fits(narrow, schema, path, level) for schema in wide):
             return
         for case in self._alternatives(narrow):
@@ -204,6 +219,7 @@ class _Comparison:
             yield narrow
             return
         parts = self._narrow.parts(narrow)
+        # All parts of a schema hold together, so the alternatives of any one part cover all of its values.
         if parts.choices:
             for schema in parts.choices[0][1]:
                 yield from self._alternatives(schema)
@@ -213,11 +229,13 @@ class _Comparison:
             yield from self._split(narrow)
 
     def _split(self, narrow: dict[str, Any]) -> list[dict[str, Any]]:
+        # The same dicts come back each time, since pairs of schemas are remembered by identity.
         known = self._cases.get(id(narrow))
         if known is None:
             values, types = values_of(narrow), types_of(narrow)
             if values is not None:
                 known = [{"const": value} for value in values.values()]
+            # Of `type: [string, null]`, the text may fit one alternative and null another.
             elif "type" in narrow and len(declared := _type_names(types)) > 1:
                 known = [{**narrow, "type": name} for name in declared]
             else:
@@ -229,6 +247,7 @@ class _Comparison:
         self, narrow: Schema, keyword: str, wide: tuple[Schema, ...], path: str, level: int
     ) -> Iterator[Gap]:
         """Why no alternative takes `narrow`: what the one that is meant for it refuses, or that there is none."""
+        # The gaps of the one alternative that is meant say more than that none fits.
         meant = [schema for schema in wide if self._are_alike(narrow, schema)]
         found = list(self.compare(narrow, meant[0], path, level + 1)) if len(meant) == 1 else []
         yield from found or [Gap(path, keyword, shown(narrow), None, Reason.ALTERNATIVE)]
@@ -242,6 +261,7 @@ class _Comparison:
 
     def _are_apart(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
+        # Every two alternatives are compared, so the work grows with the square of their number.
         self._left -= len(schemas) ** 2
         if self._left <= 0:
             raise TooLarge
@@ -267,6 +287,7 @@ class _Comparison:
     def _keywords(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
         types = types_of(narrow)
         allowed = declared_types(wide)
+        # A type is reported once; the other keywords are judged for the types that both sides have.
         if not types <= allowed:
             yield Gap(path, "type", _types_shown(narrow), _types_shown(wide), Reason.TYPE)
             types &= allowed
@@ -287,12 +308,15 @@ class _Comparison:
             (node.get("prefixItems", []), node.get("items", True)) for node in (narrow, wide)
         )
         longest, most = max(len(first), len(wide_first)), _most_items(narrow)
+        # An array of at most one item cannot repeat any.
         if wide.get("uniqueItems") and not narrow.get("uniqueItems") and most > 1:
             yield Gap(path, "uniqueItems", _keyword_as_text(narrow, "uniqueItems"), "true", Reason.UNIQUE)
+        # A position that the narrow schema cannot have need not fit.
         for position in range(int(min(longest, most))):
             here = first[position] if position < len(first) else rest
             there = wide_first[position] if position < len(wide_first) else wide_rest
             yield from self._closed(here, there, (path, f"{path}[{position}]"), "items", level)
+        # Beyond both prefixes, one comparison stands for all positions.
         if most > longest:
             yield from self._closed(rest, wide_rest, (path, f"{path}[*]"), "items", level)
 
@@ -306,6 +330,7 @@ class _Comparison:
             yield from self.compare(names, wide["propertyNames"], f"{path} (names)", level + 1)
         mine, theirs = narrow.get("properties", {}), wide.get("properties", {})
         rest, wide_rest = narrow.get("additionalProperties", True), wide.get("additionalProperties", True)
+        # A pattern decides which schemas hold for a name, so without the same patterns no member can be compared.
         if not self._patterns_agree(narrow, wide):
             yield _unjudged_gap(path, "patternProperties", narrow, wide)
             return
@@ -313,8 +338,10 @@ class _Comparison:
             inside = below(path, name)
             if name not in theirs:
                 yield from self._closed(mine[name], wide_rest, (inside, inside), "properties", level)
+            # A member that the narrow schema does not name falls under its `additionalProperties`.
             elif name in mine or rest is not True:
                 yield from self.compare(mine.get(name, rest), theirs[name], inside, level + 1)
+            # An open object may have the member with any value, which is a gap of its own kind.
             elif not self._fits(rest, theirs[name], inside, level):
                 yield Gap(inside, "properties", None, shown(theirs[name]), Reason.OPEN)
         yield from self._closed(rest, wide_rest, (path, f"{path}.*"), "additionalProperties", level)
@@ -324,6 +351,7 @@ class _Comparison:
         mine, theirs = (node.get("patternProperties", {}) for node in (narrow, wide))
         if not mine and not theirs:
             return True
+        # The properties must agree as well: `additionalProperties` skips every name that either keyword takes.
         names = [node.get("properties", {}).keys() for node in (narrow, wide)]
         return names[0] == names[1] and same(mine, theirs, (self._narrow, self._wide))
 
@@ -336,10 +364,12 @@ class _Comparison:
 
     def _others(self, narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
         """Keywords that are only compared as they stand."""
+        # The first keyword of a group switches the others on: `then` without `if` refuses nothing.
         for group in GROUPS:
             if group[0] in wide:
                 mine, theirs = ({key: node[key] for key in group if key in node} for node in (narrow, wide))
                 yield from self._unless_same(mine, theirs, path, group[0])
+        # A keyword that is not known may refuse anything, unless the narrow schema has it in the same words.
         for keyword in sorted(wide.keys() - _JUDGED - _GROUPED):
             if keyword not in narrow or not same(narrow[keyword], wide[keyword], (self._narrow, self._wide)):
                 yield Gap(
@@ -361,6 +391,7 @@ def _value_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iter
     values, allowed = values_of(narrow), values_of(wide) or {}
     if values is None:
         yield Gap(path, keyword, None, _keyword_as_text(wide, keyword), Reason.VALUES)
+    # Values of a type that the wide schema does not declare were reported with the type.
     elif lost := [
         values[key] for key in sorted(values.keys() - allowed.keys()) if type_of(values[key]) in declared_types(wide)
     ]:
@@ -371,12 +402,15 @@ def _number_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types:
     if not types & {"fraction", "integer"}:
         return
     numbers = _numeric_values(narrow)
+    # With the sign turned, an upper bound is a lower one, so both ends go through the same code.
     for sign, inclusive, exclusive in ((1, "minimum", "exclusiveMinimum"), (-1, "maximum", "exclusiveMaximum")):
         is_whole = "fraction" not in types
         needed = _lower_bound(wide, sign, (inclusive, exclusive), is_whole=is_whole)
         given = _lower_bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
+        # Values that are listed bound a number too, without any `minimum`.
         if numbers:
             given = max(given, (min(sign * number for number in numbers), False))
+        # Of two bounds at one number the exclusive one is stricter, and sorts behind the other: `False < True`.
         if given < needed:
             keyword = inclusive if inclusive in wide else exclusive
             yield Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.BOUND)
@@ -405,6 +439,7 @@ def _lower_bound(
     for keyword, is_exclusive in zip(keywords, (False, True), strict=True):
         if keyword in node:
             limit = sign * node[keyword]
+            # The least whole number above 1.5 is 2, and above 1 it is 2 as well: both kinds of bound become inclusive.
             if is_whole:
                 found.append((floor(limit) + 1 if is_exclusive else ceil(limit), False))
             else:
@@ -416,6 +451,7 @@ def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> boo
     """Whether all numbers are multiples of `wide`; fractions are left to whoever can be exact about them."""
     if narrow is not None and narrow == wide:
         return True
+    # Without listed values, it is enough that the narrow `multipleOf` is itself a multiple.
     return isinstance(wide, int) and all(
         isinstance(number, int) and number % wide == 0 for number in numbers or [narrow]
     )
@@ -426,9 +462,11 @@ def _count_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: 
         if name not in types:
             continue
         sizes = [len(value) for value in (values_of(narrow) or {}).values() if type_of(value) == name]
+        # Required members are a bound of their own, also without `minProperties`.
         fewest = max(narrow.get(least, 0), min(sizes, default=0), _least_members(narrow) if name == "object" else 0)
         if wide.get(least, 0) > fewest:
             yield Gap(path, least, _keyword_as_text(narrow, least), _keyword_as_text(wide, least), Reason.BOUND)
+        # A closed list of `prefixItems` bounds an array without `maxItems`.
         greatest = _most_items(narrow) if name == "array" else narrow.get(most, inf)
         if wide.get(most, inf) < min(greatest, max(sizes, default=inf)):
             yield Gap(path, most, _keyword_as_text(narrow, most), _keyword_as_text(wide, most), Reason.BOUND)
@@ -447,6 +485,7 @@ def _most_items(node: dict[str, Any]) -> float:
 def _text_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
     """What a text must look like: nobody can tell whether one pattern or format covers another."""
     for keyword in _SAME_TEXT:
+        # A `format` may be about any type, the other keywords are about text alone.
         counts = keyword in wide and ("string" in types or keyword == "format")
         if counts and token(narrow.get(keyword)) != token(wide[keyword]):
             yield Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.TEXT)
@@ -474,6 +513,7 @@ def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
     values = values_of(first), values_of(second)
     if values[0] is not None and values[1] is not None and not values[0].keys() & values[1].keys():
         return True
+    # A tag tells two schemas apart only if one of them requires it: without the member, an object could fit both.
     needed = {*first.get("required", ()), *second.get("required", ())}
     return shared == {"object"} and any(_parts_values(first, second, name) for name in needed)
 
@@ -485,6 +525,7 @@ def _unjudged_gap(path: str, keyword: str, narrow: dict[str, Any], wide: dict[st
 def _type_names(types: Iterable[str]) -> list[str]:
     """The names of types, as `type` has them."""
     found = set(types)
+    # JSON Schema has no name for fractions without whole numbers.
     if "fraction" in found:
         found = found - {"fraction", "integer"} | {"number"}
     return sorted(found)

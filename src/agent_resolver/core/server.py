@@ -117,6 +117,7 @@ class ListedOffering(Struct, frozen=True):
         """The servers that break a rule, by the first that they break."""
         first_broken = judge(requirement, limits)
         found: dict[RejectionCode, RejectedServers] = {}
+        # A reason comes where its first server does; servers come by id, so the order is the same in every process.
         for server in self.servers:
             reason = first_broken(server)
             if reason is None:
@@ -154,6 +155,7 @@ class ServerPool(Struct, frozen=True, dict=True):
         """The servers that may be chosen for a requirement, by preference."""
         if self.wanted is None or requirement.category not in self.wanted:
             return self.offering(requirement.category).passing(requirement, limits)
+        # The groups are not sorted, unlike `_offers`: `passing` sorts the few that are left.
         return ListedOffering(self._unsorted[requirement.category]).passing(requirement, limits)
 
     def first_passing(self, requirement: Requirement, limits: Limits) -> tuple[Server | None, bool]:
@@ -245,6 +247,7 @@ def by_category(servers: Iterable[Server]) -> dict[str, list[Server]]:
     """The servers that offer each category, both in order."""
     grouped: dict[str, list[Server]] = {}
     for server in in_order(servers):
+        # An entry may list a category twice, and counts once.
         for category in dict.fromkeys(server.categories):
             grouped.setdefault(category, []).append(server)
     return dict(sorted(grouped.items()))

@@ -38,6 +38,7 @@ def read_skill(raw: bytes) -> SkillReading:
         document = split(text)
         if isinstance(document, Issue):
             return SkillReading(issues=(document,))
+        # The front matter begins below its opening line.
         tree = parse_yaml(document.front_matter, line=2)
     except Unreadable as stop:
         return SkillReading(issues=(stop.issue,))
@@ -77,6 +78,7 @@ def skill_faults(skill: Skill, versions: Sequence[SkillVersion]) -> tuple[Issue,
         message = f"The changelog has no section `## {skill.name} {skill.version}`"
         hint = f"add it above the older ones, with the digest {skill.digest} and what changed"
         return (_fault(IssueCode.REQUIRED, message, hint, "version"),)
+    # A changelog has its newest version at the top.
     section = matching[0]
     return tuple(_section_faults(skill, section, is_newest=own[0] is section, is_only=len(matching) == 1))
 
@@ -129,6 +131,7 @@ def _tag_faults(body: str, lines_before: int) -> Iterator[Issue]:
     for place, mark in enumerate(found):
         if mark in found[:place]:
             yield _fault(IssueCode.FORM, f"`{mark}` is there twice", "keep one of them", line=lines[place])
+    # The order means something only once every mark is there exactly once.
     if not absent and len(found) == len(wanted) and found != wanted:
         place = next(place for place, mark in enumerate(found) if mark != wanted[place])
         message = f"`{found[place]}` is out of order"

@@ -23,6 +23,7 @@ def is_slip(written: str, meant: str) -> bool:
     if written == meant:
         return False
     ours, theirs = _pieces_of(written), _pieces_of(meant)
+    # The words and digits are equal, so only capitals, separators or Unicode forms differ.
     if _join_pieces(ours) == _join_pieces(theirs):
         return True
     if len(ours) != len(theirs):
@@ -51,6 +52,7 @@ def near_categories(written: str, known: Iterable[str]) -> list[str]:
 
     categories = sorted(known)
     twins = [category for category in categories if are_twins(written, category)]
+    # A twin looks the same on a screen, so it is what was meant.
     if twins or len(categories) > _MOST_COMPARED:
         return twins
     return get_close_matches(written, categories, n=3, cutoff=_NEAR_CATEGORY)
@@ -89,10 +91,13 @@ def _composed(word: str) -> str:
 def _one_apart(one: str, other: str) -> bool:
     """Whether two neighbours changed places, or in a long word one letter is wrong, missing or too much."""
     short, long = sorted((one, other), key=len)
+    # `start` is the first place where the two differ; one of them may end there.
     start = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     rest, longer = short[start:], long[start:]
+    # The next two letters have changed places, and the rest is the same.
     if len(rest) > 1 and len(short) == len(long) and rest[:2] == longer[1::-1] and rest[2:] == longer[2:]:
         return True
     if len(short) < _SHORTEST_WORD:
         return False
+    # One letter is missing in the shorter word; or, in words of one length, one letter is another.
     return rest == longer[1:] if len(short) < len(long) else rest[1:] == longer[1:]

@@ -13,6 +13,7 @@ def parts_match(parts: LiteralParts, text: str) -> bool:
     if not rest:
         return text == first
     *middle, last = rest
+    # The first and the last part must not overlap: `ab*bc` does not match `abc`.
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False
     start, end = len(first), len(text) - len(last)
@@ -41,6 +42,7 @@ def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
     if len(others) > 1:
         longest = max(others, key=len)
         return [text for text in near if longest in text and parts_match(parts, text)]
+    # The one part that is left is the end of the text, or is anywhere between two stars.
     (other,) = others
     if rest[-1]:
         return [text for text in near if text.endswith(other, start)]
@@ -53,5 +55,6 @@ def _texts_starting_with(start: str, texts: Sequence[str]) -> Sequence[str]:
     if not start:
         return texts
     length = len(start)
+    # Texts are compared by as many characters as the start has, so all that begin with it count as equal.
     end = bisect_right(texts, start, key=lambda text: text[:length])
     return texts[bisect_left(texts, start, hi=end) : end]

@@ -36,12 +36,15 @@ def ways(miss: Miss) -> Iterator[Edits]:
     """Every way to make the server fit. A constraint is never loosened for a fact that the index does not state."""
     limits, server, asked = miss.limits, miss.server, miss.requirement.category
     checks = [check for check, _ in broken_checks(server, miss.requirement, limits)]
+    # If a rule is final, or its fact is not known, no edit of the agent file makes the server fit.
     if any(check.is_beyond_edits(server) for check in checks):
         return
     spelling = Edit(EditKind.FIX_CATEGORY, "requires.mcp.category", asked, miss.category)
     category = [spelling] if miss.category != asked else []
+    # `forbid` has no edits here: those of the scopes obey it or lift it.
     loosened = [check.constraint.edits_for(server, limits) for check in checks if check.constraint]
     alternatives = [edits for edits in loosened if edits]
+    # Every combination of one edit for each broken constraint and one way to deal with the scopes.
     for scopes, constraints in product(_scope_edits(miss), product(*alternatives)):
         edits: Edits = (*category, *constraints, *scopes)
         # A suggestion lists its edits in this order: a region to accept is the last.
@@ -77,6 +80,7 @@ def _corrected_scopes(miss: Miss) -> tuple[dict[str, Edit | None], list[Edit]]:
     """Maps each scope to ask the server for to the edit that corrects it, if it takes one; and what is dropped."""
     corrections: dict[str, Edit | None] = {}
     dropped: list[Edit] = []
+    # A scope that is listed twice needs one edit.
     for scope in dict.fromkeys(miss.requirement.permissions):
         is_offered = scope in (miss.server.scopes or ())
         meant = scope if is_offered else _meant_scope(scope, miss)
@@ -104,6 +108,7 @@ def _meant_scope(scope: str, miss: Miss) -> str | None:
         for other in sorted({*offered}.difference(miss.requirement.permissions))
         if is_slip(scope, other) and not any(matches(pattern, other) for pattern in miss.limits.forbid)
     ]
+    # If several scopes are as near, none is known to be meant.
     return near[0] if len(near) == 1 else None
 
 
@@ -140,14 +145,17 @@ def _edit_constraints(agent: AgentFile, edit: Edit) -> AgentFile:
     """The agent file after one edit of its constraints; any other edit changes nothing here."""
     if not edit.kind.loosens:
         return agent
+    # The path of such an edit has three keys: `constraints`, a section, and a key in it.
     _, section, key = edit.path.split(".")
     constraints = msgspec.to_builtins(agent.constraints or Constraints())
     values = constraints.setdefault(section, {})
     if edit.after is None:
+        # Only `forbid` holds a list, from which an edit takes one pattern.
         values[key] = [value for value in values.get(key, ()) if value != edit.before]
     else:
         values[key] = edit.after
     # Not strict: an edit has every value as text, `false` too.
     changed = msgspec.convert(constraints, Constraints, strict=False)
+    # `trust` at the top is another spelling of the edited section, and would go on asking for signed servers.
     trust = UNSET if section == "trust" else agent.trust
     return structs.replace(agent, constraints=changed, trust=trust)

@@ -76,6 +76,7 @@ def _candidates(requirement: Requirement, case: Failed, closest: list[Server]) -
     if closest:
         yield from ((server, requirement.category) for server in closest)
         return
+    # Only where no server offers the category may it be a slip of another one.
     for word in near_categories(requirement.category, case.pool.categories):
         near = case.pool.offering(word).closest(requirement, case.limits, _MOST_JUDGED)
         yield from ((server, word) for server in near)
@@ -85,7 +86,9 @@ def _find_suggestions(requirement: Requirement, case: Failed, closest: list[Serv
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
     ranks = _ranked_ways(requirement, case.limits, _candidates(requirement, case, closest))
+    # A try looks at the whole pool, so only the best few are tried, in their order.
     for edits in nsmallest(_MOST_TRIED, ranks, key=ranks.__getitem__):
+        # A second suggestion is there to offer another kind of edit, not another value of the same.
         if any({edit.kind for edit in edits} == {edit.kind for edit in other.edits} for other in found):
             continue
         suggestion = _try_edits(requirement, edits, case)

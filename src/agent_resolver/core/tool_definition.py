@@ -99,6 +99,7 @@ def _indented_json(value: object) -> str:
 
 def _pieces_of(line: str) -> Iterator[str]:
     """A line in pieces that fit a terminal, marked so that neither a line break nor a space at the end is lost."""
+    # A space at the end of a line is marked, and so is the mark itself, or the two would look alike.
     end = _END if line.endswith(_END) or line != line.rstrip() else ""
     yield f"  {line[:_WIDTH]}{end if len(line) <= _WIDTH else ''}"
     for start in range(_WIDTH, len(line), _WIDTH):

@@ -29,6 +29,7 @@ def unknown_scopes(requirements: Iterable[Requirement], pool: Servers) -> list[t
         [scope for scope in dict.fromkeys(need.permissions) if scope not in known]
         for need, known in zip(needs, offered, strict=True)
     ]
+    # One look at all servers finds the categories of every unknown scope.
     elsewhere = pool.categories_of({scope for scopes in unknown for scope in scopes}, _MOST_CATEGORIES)
     found = []
     for scopes, known in zip(unknown, offered, strict=True):

@@ -34,6 +34,7 @@ def examine(raw: bytes, agent: AgentFile, servers: KnownServers | Iterable[Serve
 
     `servers` may be given by `known_servers`, which serves many locks.
     """
+    # An unfit file is named as such first: read as a lock, a merge conflict would only be a fault in the JSON.
     problem = unusable(raw)
     if problem:
         return Examined(None, (problem,))
@@ -42,6 +43,7 @@ def examine(raw: bytes, agent: AgentFile, servers: KnownServers | Iterable[Serve
     except InvalidLockfile as error:
         return Examined(None, tuple(Difference(DifferenceKind.MALFORMED, "lock", str(found)) for found in error.issues))
     differences = verify(lockfile, agent, servers)
+    # The form is looked at last: any other difference says more than that the bytes are others.
     if not differences and not is_as_written(raw, lockfile):
         message = "Its bytes are not the ones that `agent resolve` writes"
         differences = (Difference(DifferenceKind.FORMAT_EDITED, "lock", message),)
@@ -85,6 +87,7 @@ def verify(lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterabl
 
 def is_as_written(raw: bytes, lockfile: Lockfile) -> bool:
     """Whether the bytes of a lock are the ones that were written, but for line ends that a checkout may change."""
+    # The order and the version are those that `resolve` writes.
     in_order = sorted(lockfile.servers, key=lambda entry: (entry.category, entry.scopes))
     version = 2 if any(entry.integrity for entry in in_order) else UNSET
     written = structs.replace(lockfile, servers=tuple(in_order), lock_version=version)
@@ -108,6 +111,7 @@ def _hash_differences(entry: LockedServer) -> Iterator[Difference]:
             _entry_name(entry),
             f"Its integrity is {entry.integrity or 'absent'}, but should be {integrity_of(entry) or 'absent'}",
         )
+    # The hash covers the endpoint, and the command is what would be started: the two must belong together.
     if entry.launch and entry.launch.endpoint != entry.endpoint:
         yield Difference(
             DifferenceKind.LAUNCH_CHANGED, _entry_name(entry), "The endpoint is not that of the launch record"
@@ -116,6 +120,7 @@ def _hash_differences(entry: LockedServer) -> Iterator[Difference]:
 
 def _requirement_differences(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
     needs = requirements_of(agent)
+    # Exact pairs come first, so that no entry counts as changed while it answers a requirement as it is.
     exact, entries = pair_by_likeness(needs, lockfile.servers, _asked_by_need, _asked_by_entry)
     needs_left = [need for need, entry in exact if entry is None]
     near, entries = pair_by_likeness(needs_left, entries, lambda need: need.category, lambda entry: entry.category)
@@ -162,8 +167,10 @@ def _server_differences(entry: LockedServer, known: KnownServers, limits: Limits
             DifferenceKind.SERVER_VANISHED, _entry_name(entry), "The index does not have this server any more"
         )
         return
+    # The entry is judged by its own scopes; that they are those of the agent file is checked elsewhere.
     need = Requirement(category=entry.category, permissions=entry.scopes)
     fresh = lock_entry(need, server)
+    # Another command has another endpoint as well, which would be the same difference twice.
     if fresh.launch != entry.launch:
         message = f"Locked as '{address(entry)}', but the index says '{address(fresh)}'"
         yield Difference(DifferenceKind.LAUNCH_CHANGED, _entry_name(entry), message)

@@ -56,7 +56,9 @@ def from_wire_name(name: str, known: Iterable[str]) -> str | None:
     """
     if not _NAME.fullmatch(name):
         return name
+    # Of several ids that could be read from a name, only the one with this very name counts.
     plain = name.replace("____", "/").replace("__", ".")
     if to_wire_name(plain) == name:
         return plain
+    # A digest cannot be turned back, so the names of the known ids are compared; these are cached.
     return next((text for text in known if to_wire_name(text) == name), None)

@@ -97,6 +97,7 @@ class CallSpan:
         self.parent = parent
         self.context = own
         self.token: Token[Context] = attach(set_span_in_context(NonRecordingSpan(own)))
+        # The wall clock may be set while the call runs, so the duration comes from a clock that only goes forward.
         self.start = time_ns()
         self.before = perf_counter_ns()
 
@@ -144,14 +145,17 @@ class CallTelemetry:
 
     def end(self, span: CallSpan, outcome: Outcome | None) -> None:
         """The call ends; its outcome is None where something around the tool broke and there is none."""
+        # The time is taken first, so that what follows is not counted as the tool's.
         took, signals = perf_counter_ns() - span.before, self._signals
         ending = ending_of(outcome)
         tool = span.name(ending)
+        # A log takes the trace from the current span, so it is written before this one stops being that.
         if signals.logs:
             self._log(span, tool, ending, span.start + took)
         detach(span.token)
         if signals.processors and span.context.trace_flags & SAMPLED:
             self._export(span, tool, ending, span.start + took)
+        # Every call is measured, whether its span is kept or not.
         if signals.metrics:
             signals.metrics.record(Kind(tool, ending.code, span.classification), took / 1e9)
 
@@ -203,7 +207,9 @@ class CallTelemetry:
         took, signals = perf_counter_ns() - span.before, self._signals
         ended = ending.stage_ending
         if signals.logs:
+            # As for a call: the log is written while the span of the stage is the current one.
             self._log_stage(span, ended, span.start + took)
+        # A stage that reports no outcome is done, and its span says so in the same word as metrics and logs.
         self._end_span(span, structs.replace(ending, outcome=ended.code), took)
         if signals.metrics:
             signals.metrics.record_stage(span.stage, ended.code, took / 1e9)
@@ -233,6 +239,7 @@ class CallTelemetry:
         self._end_span(span, ending, perf_counter_ns() - span.before)
 
     def _end_span(self, span: RunSpan, ending: ReasoningEnd, took: int) -> None:
+        # The span stops being the current one in any case, also where it is not kept.
         detach(span.token)
         if not (self._signals.processors and span.context.trace_flags & SAMPLED):
             return
@@ -248,12 +255,14 @@ class CallTelemetry:
             end_time=span.start + took,
             instrumentation_scope=_SCOPE,
         )
+        # Processors see only the end: a span that is made when it ends was never started for them.
         for processor in self._signals.processors:
             processor.on_end(made)
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Send what is left, and wait for that no longer than this."""
         if not self._is_closed:
+            # Set before the wait, so that a second call does not send or wait again.
             self._is_closed = True
             close_all(self._signals.closing, seconds)
 
@@ -289,8 +298,10 @@ class CallTelemetry:
         attributes.update(_acting_worker(caller))
         if span.tool:
             attributes[TOOL_TYPE] = TOOL_TYPES.get(span.tool.labels.kind, FUNCTION)
+        # A call that waits names its code here as well, though its status is not an error.
         if ending.state != "done":
             attributes[ERROR_TYPE] = ending.code
+        # The span went to the trace of its parent, so it names the trace of the audit records besides.
         if span.parent and parse_trace_id(origin.trace_id) not in {0, span.parent.trace_id}:
             attributes[CALL_TRACE_ID] = origin.trace_id
         return attributes
@@ -328,6 +339,7 @@ class CallTelemetry:
     def _write_entry(self, entry: Entry, caller: Caller) -> None:
         """Write an entry, and the first time that a token names no cost center a warning of that."""
         entries = [entry]
+        # GOS-001 makes the cost center mandatory; without a token there is nothing that could name one.
         if caller.is_verified and not caller.cost_center and not self._has_told_of_cost:
             self._has_told_of_cost = True
             entries.append(structs.replace(entry, level="WARN", message=_NO_COST_CENTER))

@@ -26,6 +26,7 @@ class SpanSender(OTLPSpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch."""
+        # The exporter has tried again before it returns, so what it could not send is lost.
         result = super().export(spans)
         if result is not SpanExportResult.SUCCESS:
             self._on_loss()

@@ -79,6 +79,7 @@ class OtlpLog:
         subject, name = entry.subject
         record = _OwnRecord(
             timestamp=entry.nanoseconds,
+            # The entry is made as the call ends, so the time of the event is that of its observation.
             observed_timestamp=entry.nanoseconds,
             severity_text=entry.level,
             severity_number=_SEVERITY[entry.level],
@@ -104,6 +105,7 @@ class _OwnRecord(LogRecord):
 class _BoundedRecord(ReadWriteLogRecord):
     """A record whose attributes need no check: they are ours, few and short."""
 
+    # The SDK would copy the attributes into a mapping that checks each of them.
     def __post_init__(self) -> None:
         """Leave them as they are."""
 
@@ -111,6 +113,7 @@ class _BoundedRecord(ReadWriteLogRecord):
 def _entry_document(entry: Entry) -> dict[str, str]:
     instant = datetime.fromtimestamp(entry.nanoseconds / 1e9, UTC)
     about = {"stage": entry.stage} if entry.stage else {"tool": entry.tool}
+    # GOS-001 demands the first six fields of every log line.
     return {
         "timestamp": instant.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "level": entry.level,

@@ -44,6 +44,7 @@ class CallMetrics:
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(SCOPE, __version__)
+        # Appending to a deque is atomic, so a call needs no lock to be noted.
         self._waiting: deque[tuple[Kind, float]] = deque()
         self._counts: Counter[Kind] = Counter()
         self._lock = Lock()
@@ -71,6 +72,7 @@ class CallMetrics:
 
     def count(self, most: int = MOST_WAITING) -> None:
         """Count what waits, oldest first."""
+        # The length is read under the lock, so that no other thread takes what this one is about to count.
         with self._lock:
             for _ in range(min(most, len(self._waiting))):
                 kind, seconds = self._waiting.popleft()
@@ -81,6 +83,7 @@ class CallMetrics:
         # The SDK asks this before it reads the histogram, so that what is timed here goes with what is counted.
         self.count()
         with self._lock:
+            # A copy, so that calls are counted on while the SDK reads.
             counts = dict(self._counts)
         return [
             Observation(count, {TOOL_NAME: kind.tool, OUTCOME: kind.outcome, CLASSIFICATION: kind.classification})

@@ -40,6 +40,7 @@ class Loss:
 
     def tell(self, endpoint: str) -> None:
         """Something could not be sent there."""
+        # Several threads may lose something at once, and only the one that finds the flag unset warns.
         with self._lock:
             is_told, self._is_told = self._is_told, True
         if not is_told:
@@ -56,6 +57,7 @@ def provide(settings: Settings, app_id: str, warn: Callable[[str], None]) -> Cal
     try:
         return _make_telemetry(settings, app_id, Loss(warn))
     except ValueError as error:
+        # The SDK reads variables of its own here, and refuses some of their values with this error.
         hint = "see the limits in OpenTelemetry's list of variables"
         raise InvalidVariable("OTEL_*", f"variables are refused: {error}", hint) from error
 
@@ -67,6 +69,7 @@ def hush_sdk() -> None:
         logger.addHandler(logging.NullHandler())
     # It warns of every single span that finds the queue full, which takes three times as long as making the span.
     queue = logging.getLogger("opentelemetry.sdk._shared_internal")
+    # A level that an operator has set is left as it is.
     if queue.level == logging.NOTSET:
         queue.setLevel(logging.ERROR)
 
@@ -98,6 +101,7 @@ def _make_telemetry(settings: Settings, app_id: str, loss: Loss) -> CallTelemetr
 
 
 def _span_processors(signal: Signal, loss: Loss) -> list[SpanProcessor]:
+    # Spans for a collector are sent in batches by a thread; a line on the screen is written at once.
     made: list[SpanProcessor] = []
     if "otlp" in signal.exporters:
         made.append(BatchSpanProcessor(SpanSender(signal, partial(loss.tell, signal.endpoint))))
@@ -113,10 +117,12 @@ def _meter_provider(signal: Signal, resource: Resource, loss: Loss) -> MeterProv
     if "console" in signal.exporters:
         exporters.append(ConsoleMetricExporter(out=sys.stderr, formatter=_metrics_line))
     readers = [PeriodicExportingMetricReader(exporter) for exporter in exporters]
+    # `close` shuts it down within its own time, which a hook of the SDK at the exit would not keep.
     return MeterProvider(readers, resource, shutdown_on_exit=False)
 
 
 def _close_metrics(metrics: CallMetrics, meters: MeterProvider) -> None:
+    # Calls that still wait in the queue belong to the last reading.
     metrics.count()
     meters.shutdown()
 
@@ -131,6 +137,7 @@ def _metrics_line(data: MetricsData) -> str:
 
 def _without_secrets(endpoint: str) -> str:
     """An address without the user, the password and the question that it may hold."""
+    # Only a collector has an address: the other exporters write to standard error.
     if not endpoint:
         return "standard error"
     parts = urlsplit(endpoint)

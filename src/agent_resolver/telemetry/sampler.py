@@ -16,6 +16,7 @@ def sampler_of(name: str, ratio: float) -> Sampler:
         root = sampler_of(name.removeprefix(_PARENT_BASED), ratio)
         return lambda trace_id, of_parent: root(trace_id, None) if of_parent is None else of_parent
     if name == "traceidratio":
+        # As in the SDK, the low half of the trace id decides, so every program with this ratio keeps the same traces.
         bound = round(ratio * (_LOW_HALF + 1))
         return lambda trace_id, _: trace_id & _LOW_HALF < bound
     is_kept = name == "always_on"

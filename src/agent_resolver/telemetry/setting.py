@@ -70,6 +70,7 @@ def read_settings(environment: Environment) -> Settings | None:
     Raises:
         InvalidVariable: A variable asks for what there is not.
     """
+    # OpenTelemetry takes only `true` for true, in any case of letters.
     if environment.get(_DISABLED, "").strip().lower() == "true":
         return None
     traces, metrics, logs = (_read_signal(environment, name) for name in ("TRACES", "METRICS", "LOGS"))
@@ -91,6 +92,7 @@ def _read_variable(environment: Environment, variable: str) -> str:
 
 def _read_for_signal(environment: Environment, signal: str, what: str) -> tuple[str, str]:
     """What is said for a signal, else for all of them; and the variable that says it."""
+    # The variable of the signal comes before the one for all signals.
     for variable in (f"{_OTLP}_{signal}_{what}", f"{_OTLP}_{what}"):
         if value := _read_variable(environment, variable):
             return variable, value
@@ -99,6 +101,7 @@ def _read_for_signal(environment: Environment, signal: str, what: str) -> tuple[
 
 def _read_signal(environment: Environment, name: str) -> Signal:
     exporters, variable = _read_exporters(environment, name)
+    # Without a collector, its address, protocol and headers are not read, so faults in them stop nothing.
     if "otlp" not in exporters:
         return Signal(exporters=exporters, variable=variable)
     asking, protocol = _read_for_signal(environment, name, "PROTOCOL")
@@ -116,10 +119,12 @@ def _read_exporters(environment: Environment, name: str) -> tuple[tuple[Exporter
     variable = f"OTEL_{name}_EXPORTER"
     text = _read_variable(environment, variable)
     if not text:
+        # By default, an address asks for the exporter that needs one.
         asking, endpoint = _read_for_signal(environment, name, "ENDPOINT")
         return (("otlp",) if endpoint else ()), asking
     found: list[Exporter] = []
     for word in (part.strip() for part in text.split(",")):
+        # `none` says that nothing is sent, so beside an exporter it is refused like an unknown word.
         if word == "none" and text == "none":
             return (), ""
         if word not in {"otlp", "console"}:
@@ -135,6 +140,7 @@ def _read_endpoint(environment: Environment, name: str) -> str:
         variable, address = f"{_OTLP}_ENDPOINT", _DEFAULT_ENDPOINT
     try:
         parts = urlsplit(address)
+        # `port` is read from the text only here, and raises for one that is not a number.
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
@@ -150,6 +156,7 @@ def _read_headers(environment: Environment, name: str) -> dict[str, str]:
     variable, text = _read_for_signal(environment, name, "HEADERS")
     # The SDK would write a header that it cannot read to its log, with its value.
     pairs = _parse_pairs(variable, text, "name=value,name=value, each value percent-encoded")
+    # A line break in a value would begin a header of its own.
     if not all(_HEADER.fullmatch(key) and value.isascii() and value.isprintable() for key, value in pairs.items()):
         raise InvalidVariable(variable, "holds what cannot be a header", "percent-encode its values, in ASCII")
     return {key.lower(): value for key, value in pairs.items()}
@@ -161,6 +168,7 @@ def _read_resource(environment: Environment) -> dict[str, str]:
         variable, _read_variable(environment, variable), "key=value,key=value, each value percent-encoded"
     )
     service = _read_variable(environment, "OTEL_SERVICE_NAME")
+    # `OTEL_SERVICE_NAME` comes before a name among the attributes, as OpenTelemetry says.
     return {SERVICE_NAME: SERVICE, **named, **({SERVICE_NAME: service} if service else {})}
 
 
@@ -170,6 +178,7 @@ def _parse_pairs(variable: str, text: str, form: str) -> dict[str, str]:
         key, equals, value = item.partition("=")
         if not key.strip() or not equals:
             raise InvalidVariable(variable, "is no list of pairs", f"write {form}")
+        # Decoded after the split, so that an encoded comma or equals sign is a part of the value.
         found[unquote(key.strip())] = unquote(value.strip())
     if len(found) > _MAX_PAIRS:
         raise InvalidVariable(variable, f"has {len(found)} pairs, {_MAX_PAIRS} are the most", "leave some out")
@@ -190,6 +199,7 @@ def _read_sampling(environment: Environment) -> tuple[str, float]:
         ratio = float(text)
     except ValueError:
         ratio = -1.0
+    # Text that is not a number comes here as -1, and `nan` fails the comparison as well.
     if not 0 <= ratio <= 1:
         raise InvalidVariable(variable, "is no number from 0 to 1", "set it to the part to keep, such as `0.1`")
     return sampler, ratio

@@ -30,9 +30,11 @@ def open_telemetry(
     settings = read_settings(environment)
     if settings is None:
         return None
+    # The import is slow, and works only with the extra, so it waits until telemetry is asked for.
     try:
         from agent_resolver.telemetry.provider import provide
     except ModuleNotFoundError as error:
+        # Any other module that is missing is a fault in an installation, and must not pass for the missing extra.
         if (error.name or "").partition(".")[0] != "opentelemetry":
             raise
         raise TelemetryMissing(settings.variable) from error

@@ -21,6 +21,7 @@ def close_all(closing: Sequence[Closing], seconds: float) -> None:
     threads = [Thread(target=_close_quietly, args=(each,), daemon=True) for each in closing]
     for thread in threads:
         thread.start()
+    # One deadline holds for all of them, since they send at the same time.
     deadline = monotonic() + seconds
     for thread, each in zip(threads, closing, strict=True):
         thread.join(max(0.0, deadline - monotonic()))

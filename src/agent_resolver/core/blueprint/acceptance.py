@@ -110,6 +110,7 @@ class _Sandbox:
             cost_center=self._blueprint.blueprint_metadata.cost_center,
             started_at=_STARTED_AT,
         )
+        # A draft may have faults of every kind; it is tried all the same, and the test fails with the reason.
         try:
             prepared = prepare(self._blueprint)
         except (TemplateFault, ExpressionFault, ValueError) as error:
@@ -133,6 +134,7 @@ class _Sandbox:
     # Recorded results -------------------------------------------------------------------------------------------------
 
     def _outcomes(self, wave: Wave) -> dict[str, StepOutcome]:
+        # Every call and every wait succeeds with its recorded result, so no attempt is repeated here.
         calls = {call.path: StepDone(self._result_of_call(call)) for call in wave.calls}
         waits = {wait.path: StepDone(self._result_of_wait(wait)) for wait in wave.waits}
         return {**calls, **waits}
@@ -145,6 +147,7 @@ class _Sandbox:
         tool = self._tools.get(call.tool)
         if tool is None:
             raise _TestFailed(f"Step `{path.step}` calls `{call.tool}`, which the plan may not use")
+        # The arguments are checked as a real call would, so that a test cannot pass with ones that a tool refuses.
         self._require(call.arguments, tool.input_schema, f"Step `{path.step}`: the arguments of `{tool.id}`")
         result = self._recorded(path)
         if tool.output_schema is not None:
@@ -169,6 +172,7 @@ class _Sandbox:
         if wait.kind == "person":
             return _TEXT
         declared = self._steps[step].wait
+        # A signal that declares no schema takes any answer.
         return declared.schema or None if declared else None
 
     def _recorded(self, path: Path) -> Any:  # noqa: ANN401 - a JSON value

@@ -59,6 +59,7 @@ def _unknown_capability(call: BlueprintCall, tools: Mapping[str, Descriptor], re
 
 
 def _forbidden(call: BlueprintCall, tool: Descriptor, blueprint: Blueprint, limits: BlueprintLimits) -> Iterator[Issue]:
+    # A pattern may be about the tool itself, or about a scope that its server or its rules ask for.
     names = (tool.id, *sorted({*tool.scopes, *tool.rules.required_scopes}))
     sides = (("The agent", limits.forbid), ("`security_logic`", blueprint.security_logic.forbid))
     for side, patterns in sides:

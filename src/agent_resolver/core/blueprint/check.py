@@ -40,6 +40,7 @@ def check_blueprint(
         limits: What the agent that it is for allows.
         refused: The tools that may not be called, each with the reason.
     """
+    # The sections are parsed first, and the checks share what could be read.
     parsed = [parse_section(section) for section in sections_of(blueprint)]
     findings = chain(
         (issue for each in parsed for issue in each.issues),
@@ -51,6 +52,7 @@ def check_blueprint(
     )
     # The findings are made one by one, so that a file with a fault in every word does not take long.
     found = sorted(islice(findings, _MAX_FINDINGS), key=_sort_key)
+    # One finding more than these is asked for, only to tell whether some are left out.
     if next(findings, None) is not None:
         message = f"More than {_MAX_FINDINGS:,} findings: the others are left out"
         found.append(Issue(at=(), code=IssueCode.LIMIT, message=message, hint="correct these first"))

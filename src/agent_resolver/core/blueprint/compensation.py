@@ -58,6 +58,7 @@ def _compensate_one(
         outcome = yield from _attempted(path, attempt, compensation, own_scope, outcomes)
         if isinstance(outcome, StepDone):
             return True
+        # As long as attempts are left, no person is asked.
         if not is_last(outcome, attempt, compensation.retry):
             continue
         questions += 1
@@ -78,6 +79,7 @@ def _attempted(
     outcomes: Mapping[str, StepOutcome],
 ) -> Generator[Wave, None, StepOutcome]:
     """One attempt to take a task back, and its outcome."""
+    # Each attempt has a path of its own, so the outcome of an earlier one is not taken for its own.
     name = attempt_path(path, attempt)
     if name in outcomes:
         return outcomes[name]

@@ -16,6 +16,7 @@ from agent_resolver.schema.blueprint import Step
 def step_groups(steps: Iterable[Step]) -> tuple[tuple[Step, ...], ...]:
     """The steps in groups, which run one after the other, in the order of the list."""
     found: list[tuple[Step, ...]] = []
+    # `groupby` joins only neighbours, so a step between two parallel ones parts them.
     for is_parallel, neighbours in groupby(steps, key=lambda step: step.is_parallel):
         if is_parallel:
             found.append(tuple(neighbours))
@@ -62,6 +63,7 @@ def waves_in_group(needs: Mapping[str, frozenset[str]]) -> tuple[tuple[str, ...]
     Raises:
         CycleError: Some steps wait for each other.
     """
+    # The sorter hands out steps in rounds, each of which waits for the round before it.
     sorter = TopologicalSorter(needs)
     sorter.prepare()
     waves: list[tuple[str, ...]] = []

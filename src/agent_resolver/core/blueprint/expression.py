@@ -145,6 +145,7 @@ def parse_expression(text: str) -> Expression:
         )
     parser = _Parser(_tokens_of(text))
     found = parser.expression(0)
+    # Every token must be used up: `input.a input.b` is not read as its first half.
     parser.expect_end()
     return found
 
@@ -254,6 +255,7 @@ class _Parser:
         return inner
 
     def _named(self, name: _Token, level: int) -> Expression:
+        # A name before a parenthesis can only be a function; any other is a word such as `true`, or a root.
         if self._take("("):
             function = FUNCTIONS.get(name.text)
             if function is None:
@@ -327,6 +329,7 @@ class _Parser:
 
 
 def _number_in(token: _Token) -> int | float:
+    # A number without a point or an exponent is whole, and stays exact.
     is_whole = token.text.lstrip("-").isdecimal()
     if not is_whole:
         # `1e999` is infinite for Python, and JSON has no such number.
@@ -357,6 +360,7 @@ def _unknown_root(name: str) -> str:
 def _lookup_fault(found: Lookup) -> str | None:
     """The fault of a path that the grammar allows, or None."""
     first = found.keys[0] if found.keys else None
+    # Each use of `steps` names one step, since the order of steps follows from the results that are read.
     if found.root == "steps" and not isinstance(first, str):
         return "`steps` needs the id of a step: `steps.the_step`"
     if found.root == "run" and first is not None and first not in RUN_MEMBERS:

@@ -48,6 +48,7 @@ def gap_issues(narrow: Schema, wide: dict[str, Any], section: Section, target: s
     accepting = Document(bare(wide))
     # A name that is not taken, or is missing, is a fault even where nothing is known of the value.
     named = [_PlacedGap(gap, section) for gap in gaps(Document(narrow), accepting) if gap.reason in _NAMES]
+    # Parts of which nothing is known are taken out, so that they show no gap; the call itself checks their values.
     known = [_PlacedGap(gap, section) for gap in gaps(Document(known_part(narrow)), accepting)]
     found = [placed for placed in named if placed.is_certain] + [
         placed for placed in known if placed.gap.reason not in _UNKNOWN
@@ -80,11 +81,13 @@ class _PlacedGap:
     def issue(self, wide: dict[str, Any], target: str) -> Issue:
         """The gap in words."""
         gap, path = self.gap, self._path
+        # A missing and an unknown argument are the usual slips, and have codes and hints of their own.
         if self._is_call and not path and gap.reason is Reason.REQUIRED:
             return _missing_argument(gap, self._at, target)
         if self._is_call and len(path) == 1 and gap.reason is Reason.CLOSED:
             return _unknown_argument(str(path[0]), wide, self._at, target)
         message = _gap_message(gap, target)
+        # The finding is at the nearest place that the blueprint has, so the message names the rest of the way.
         if not self._is_placed or gap.path.endswith("*]"):
             message += f" (at {gap.path})"
         if self.is_certain:
@@ -128,6 +131,7 @@ def _type_names(types: str | None) -> str:
 def _type_hint(gap: Gap, *, is_given: bool) -> str:
     if is_given:
         return "correct the value"
+    # Null mostly stands for an absent member or for a step that was left out, and a default helps for both.
     if gap.narrow and "null" in gap.narrow:
         return "say what counts in place of null: `${… ?? 'value'}`"
     return "map another value, or write `unchecked(…)` around the expression if it always fits when it runs"

@@ -74,6 +74,7 @@ def replay_history(history: History) -> HistoryDifference | None:
         recorded, replayed = f"interpreter {history.interpreter}", f"interpreter {INTERPRETER_VERSION}"
         return HistoryDifference(wave=1, recorded=recorded, replayed=replayed)
     known = Known(input=history.input, run=history.run)
+    # The same course that an engine runs, given recorded outcomes in place of calls.
     course = Course(prepare(history.blueprint), known)
     # The end comes after the last wave, in its place among the moves.
     for number, expected in enumerate([*history.waves, history.ended]):

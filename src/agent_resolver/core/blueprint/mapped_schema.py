@@ -121,6 +121,7 @@ class _Mapping:
                 return self._of_call(expression)
             case Joined(sign="??"):
                 return self._of_fallback(expression)
+        # What is left is negation, comparison, `&&` and `||`, which always give a truth value.
         return _BOOLEAN
 
     def _of_lookup(self, expression: Lookup) -> Schema:
@@ -147,13 +148,16 @@ class _Mapping:
         kinds = self._views.kinds(argument)
         match expression.function:
             case "unchecked":
+                # Nothing is said of the value, so no gap is found: that is the purpose of the function.
                 return True
             case "has":
                 return _BOOLEAN
             case "text":
+                # A text stays as it is, so all that its schema says still holds.
                 return argument if kinds == {"string"} else {"type": "string"}
         if not kinds & _COUNTABLE:
             return NULL
+        # A value without a length, such as a number, gives null.
         return {"type": "integer" if kinds <= _COUNTABLE else ["integer", "null"], "minimum": 0}
 
 
@@ -173,6 +177,7 @@ class _Extraction:
 
     def document(self, schema: dict[str, Any]) -> dict[str, Any]:
         found = self._extracted(schema)
+        # A definition may refer to further ones, which are put behind it until none is left.
         definitions = {}
         while self._pending:
             name, definition = self._pending.pop()
@@ -186,6 +191,7 @@ class _Extraction:
 
     def _placed(self, node: dict[str, Any]) -> dict[str, Any]:
         """The node with references into the new document."""
+        # A large schema that comes from a tool is shared by reference, not copied to each place that reads it.
         if self._document.has(node) and _is_large(node):
             return {"$ref": self._defined(node, "value")}
         kept = {key: value for key, value in node.items() if key not in _DEFINITIONS}

@@ -59,6 +59,7 @@ class Course:
         """The result of each step that has ended."""
         self._done: list[DoneTask] = []
         """In the order of waves, and inside a wave in the order of paths."""
+        # The scope holds the very dict that results are put into, so later steps see them without a new scope.
         self._scope = {"input": known.input, "steps": self._results, "run": structs.asdict(known.run)}
         self._moves = self._all_moves()
 
@@ -82,6 +83,7 @@ class Course:
         stop = yield from self._run_groups()
         if stop is None:
             stop = yield from self._complete()
+        # The last wave is taken back first, and inside a wave the last path.
         taken_back = yield from compensate(reversed(self._done), self._scope, self._outcomes)
         ended = _stopped(stop, taken_back)
         # It has ended, however often one asks.
@@ -94,6 +96,7 @@ class Course:
             output = evaluate(self._prepared.output, self._scope)
         except ResultTooLarge as error:
             return Failure("", FailureCode.OUTPUT_VALIDATION_FAILED.value, f"output_mapping: {error}")
+        # The end may be asked for again, and a wish to cancel that comes in between turns it into a stop.
         while not self._is_cancelled:
             yield Ended(status="done", output=output)
         return Cancelled()
@@ -114,6 +117,7 @@ class Course:
         2. Start the next tasks of all open steps as a wave, and run it and its further attempts to their end.
         3. Close the steps whose tasks have all ended, which may let others open.
         """
+        # For each step the number of steps that it still waits for; it opens at 0.
         unmet = {step: len(needs) for step, needs in group.needs.items()}
         opening = [step for step in group.steps if not unmet[step]]
         opened: dict[str, OpenStep] = {}
@@ -127,6 +131,7 @@ class Course:
             stop = yield from self._run_wave(tasks, opened)
             if stop is not None:
                 return stop
+            # The wave has ended, so a step that has started all of its tasks has all of its results.
             ended = [step for step in opened.values() if step.is_all_started]
             opening = []
             for step in ended:
@@ -178,10 +183,12 @@ class Course:
         """Run tasks to their end: a wave, and one more for each further attempt at those that failed."""
         attempt = 1
         while tasks:
+            # An outcome is found by its path alone, so an attempt has the same path in every process.
             paths = [attempt_path(task.path, attempt) for task in tasks]
             stop = yield from self._wait_for(tasks, paths, attempt)
             again: list[Task] = []
             for task, path in zip(tasks, paths, strict=True):
+                # Outcomes that are known before a cancellation still count, and are taken back with the rest.
                 match self._outcomes.get(path):
                     case StepDone(result):
                         opened[task.step.id].keep(task, result)
@@ -205,6 +212,7 @@ class Course:
         wave = wave_of(tasks, attempt, self._scope)
         if isinstance(wave, Failure):
             return wave
+        # A wave that is partly known comes again as a whole: an engine knows from the paths what it has started.
         while not all(path in self._outcomes for path in paths):
             if self._is_cancelled:
                 return Cancelled()

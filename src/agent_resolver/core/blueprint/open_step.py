@@ -37,6 +37,7 @@ class OpenStep:
     def next_tasks(self, most: int) -> list[Task]:
         """Start the next tasks, as many as the step takes together, and at most this many."""
         first = self._started
+        # Three bounds: the batch of the step, what the wave has left, and what is still to be started.
         end = min(first + self._batch_size, first + most, len(self._results))
         self._started = end
         step = self.step

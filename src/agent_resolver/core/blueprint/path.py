@@ -55,6 +55,7 @@ def parse_path(text: str) -> Path:
     return Path(
         is_compensation=match["compensation"] is not None,
         step=match["step"],
+        # The item `0` is a text here, so only an absent one gives `NO_ITEM`.
         item=int(match["item"] or NO_ITEM),
         is_question=match["question"] is not None,
         attempt=int(match["attempt"] or 1),

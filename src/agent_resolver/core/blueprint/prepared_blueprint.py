@@ -152,6 +152,7 @@ def _prepared_group(group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, 
 
 
 def _prepared_step(step: Step, tuning: Tuning, approval_reason: str) -> PreparedStep:
+    # A step's own limit comes before that of the blueprint.
     timeout = tuning.step_timeout_seconds if step.timeout_seconds is UNSET else step.timeout_seconds
     wait = None if step.wait is UNSET else _prepared_wait(step.wait)
     condition = parse_condition(step.condition) if step.condition else None

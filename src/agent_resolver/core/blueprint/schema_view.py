@@ -45,6 +45,7 @@ class SchemaViews:
     """Looks into the schemas of everything that a template refers to, which are put together in one document."""
 
     def __init__(self, used: Iterable[Reference], scopes: Mapping[str, Any]) -> None:
+        # Each reference gets a name of its own in the document, by its place in an order that callers fix.
         self._names = {reference: f"r{number}" for number, reference in enumerate(used)}
         definitions = {
             name: _embedded(_given_schema(reference, scopes), f"#/$defs/{name}")
@@ -69,8 +70,10 @@ class SchemaViews:
             return schema_document.ALL_TYPES
         parts = self.document.parts(schema)
         found = schema_document.types_of(parts.own)
+        # A value follows all of these at once, so its types are those that each allows.
         for each in parts.every:
             found &= self.kinds(each, level + 1)
+        # Of a choice, the value follows at least one, so the types of all of them count.
         for _, options in parts.choices:
             found &= frozenset[str]().union(*(self.kinds(option, level + 1) for option in options))
         return found
@@ -84,6 +87,8 @@ class SchemaViews:
         every = [self.without_null(each, level + 1) for each in parts.every]
         for _, options in parts.choices:
             kept = [self.without_null(option, level + 1) for option in options]
+            # Also for `oneOf`: a view describes at least every value, so it need not say that only one alternative
+            # holds.
             every.append(any_of(kept))
         if own is False or False in every:
             return False
@@ -119,6 +124,7 @@ class SchemaViews:
         found = ANYTHING
         for view in views:
             alternatives = found.alternatives
+            # Beyond the bound this view is left out, and what the others say stays right.
             if len(alternatives) * len(view.alternatives) <= _MAX_ALTERNATIVES:
                 pairs = [(*one, *other) for one, other in product(alternatives, view.alternatives)]
                 alternatives = tuple(schemas for schemas in pairs if self._is_possible(schemas))
@@ -174,6 +180,7 @@ def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - may not be a
 
 def _own_part(own: dict[str, Any], key: str | int) -> View:
     """The view of a part by the keywords of one schema, without those that apply other schemas to the whole value."""
+    # Listed values show exactly what the part can be, so no keyword beside them is needed.
     values = schema_document.values_of(own)
     if values is not None:
         return _union([_part_of_value(value, key) for value in values.values()])
@@ -198,12 +205,14 @@ def _part_of_value(value: Any, key: str | int) -> View:  # noqa: ANN401 - a JSON
 
 def _member(own: dict[str, Any], name: str) -> tuple[list[Schema], bool]:
     """The schemas of which one holds for a member, and whether it must be there."""
+    # Beside `patternProperties`, a name that is not listed may fall under a pattern, so nothing is known of it.
     others = True if "patternProperties" in own else own.get("additionalProperties", True)
     return [own.get("properties", {}).get(name, others)], name in own.get("required", ())
 
 
 def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
     """The schemas of which one holds for an item, and whether it must be there."""
+    # `prefixItems` holds for its own positions, and `items` for all behind them.
     first, others = own.get("prefixItems", []), own.get("items", True)
     if position < 0:
         # How long the list is decides which one it is.
@@ -221,6 +230,7 @@ def _own_without_null(own: dict[str, Any]) -> dict[str, Any] | Literal[False]:
         names = own["type"] if isinstance(own["type"], list) else [own["type"]]
         kept = [name for name in names if name != "null"]
         found["type"] = kept[0] if len(kept) == 1 else kept
+    # An empty `enum` or an empty `type` is left where null was all that the schema allowed.
     return found if found.get("enum", True) and found.get("type", True) else False
 
 
@@ -277,6 +287,7 @@ def schema_of_value(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON valu
         case dict():
             return object_schema({name: schema_of_value(member) for name, member in value.items()})
         case list():
+            # The value is fixed, so it is known whether an item comes twice.
             tokens = {schema_document.token(item) for item in value}
             found = list_schema([schema_of_value(item) for item in value])
             return {**found, "uniqueItems": True} if len(tokens) == len(value) else found

@@ -54,6 +54,7 @@ class ParsedSection(Struct, frozen=True):
         """The section as one template; None if something in it could not be read."""
         if self.issues:
             return None
+        # A condition may be written without `${…}`, and is read by a rule of its own.
         if self.section.is_condition:
             return ComputedValue(parse_condition(self.section.value))
         return parse_template(self.section.value)
@@ -92,6 +93,7 @@ def parse_section(section: Section) -> ParsedSection:
     """Read every expression of a section."""
     parsed: list[ParsedText] = []
     issues: list[Issue] = []
+    # A condition is one text by itself; in other values, each text is read apart, so that a fault has its own place.
     texts = [(section.at, section.value)] if section.is_condition else _texts_in(section.value, section.at)
     for at, text in texts:
         try:

@@ -43,6 +43,7 @@ def _visible(character: str) -> str:
 
 def _words_of(step: Step, blueprint: Blueprint, reason: str | None) -> StepWords:
     retry = blueprint.temporal_tuning.retry if step.retry is UNSET else step.retry
+    # A wait has only one attempt, whatever the blueprint says of attempts.
     attempts = 1 if step.wait else retry.max_attempts
     condition = f"if {step.condition}" if step.condition else ""
     items = _words_of_items(step.for_each) if step.for_each else ""

@@ -57,6 +57,7 @@ def _wait_issues(wait: Wait, at: Place) -> Iterator[Issue]:
         "signal": ("signal", "schema", "timeout_seconds", "default"),
         "time": ("seconds", "until"),
     }[wait.kind]
+    # A key counts as given where its value is not the default.
     defaults = Wait(kind=wait.kind)
     # The first field is `kind`, which decides about the others.
     for key in Wait.__struct_fields__[1:]:
@@ -124,6 +125,7 @@ def _repeated_signals(blueprint: Blueprint) -> Iterator[Issue]:
             at: Place = ("dag", "steps", position, "wait", "signal")
             hint = "name the signal after its step: which of the two would it be for?"
             yield Issue(at=at, code=IssueCode.REPEATED_SIGNAL, message=message, hint=hint)
+        # Of several waits for one signal, all are held against the first.
         waiting.setdefault(signal, step.id)
 
 
@@ -143,6 +145,7 @@ def reference_issues(blueprint: Blueprint, parsed: Parsed) -> Iterator[Issue]:
     order = _StepOrder(blueprint.dag.steps)
     for each in parsed:
         for text in each.texts:
+            # The references are a set, whose order must not reach the findings.
             for reference in sorted(references(text.node), key=lambda found: (found.root, found.name)):
                 yield from _reference_issues(reference, each.section, text.at, order)
     for position, step in enumerate(blueprint.dag.steps):
@@ -202,6 +205,7 @@ def cycle_issues(blueprint: Blueprint, parsed: Parsed) -> Iterator[Issue]:
     read = _steps_read(blueprint, parsed)
     positions = {step.id: position for position, step in reversed([*enumerate(blueprint.dag.steps)])}
     for group in step_groups(blueprint.dag.steps):
+        # A step that reads its own result is reported by itself, and is no cycle here.
         needs = {step: needed - {step} for step, needed in needs_in_group(group, read).items()}
         while cycle := first_cycle(needs):
             # The circle is described from the step that comes first in the file, against the order of starting.

@@ -94,6 +94,7 @@ def _lines_of_row(row: Sequence[StepWords]) -> list[Sequence[StepWords]]:
 
 
 def _height_of(line: Sequence[StepWords]) -> int:
+    # All boxes of a line are as high as the one with the most details.
     return _HEAD + _LINE * max(len(step.details) for step in line)
 
 

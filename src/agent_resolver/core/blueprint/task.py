@@ -64,6 +64,7 @@ def invalid_input(path: str, message: str) -> Failure:
 
 def scope_of(task: Task, scope: Mapping[str, Any]) -> Mapping[str, Any]:
     """The roots that the templates of a task can refer to."""
+    # Only a fan-out has an item; for any other step, the check of blueprints refuses these roots.
     return scope if task.index == NO_ITEM else {**scope, "item": task.item, "index": task.index}
 
 

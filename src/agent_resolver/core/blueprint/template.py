@@ -33,6 +33,7 @@ Place = tuple[str | int, ...]
 """Where in a template something is: names of members and positions in lists."""
 
 # A closing brace inside of quotes does not end an expression. The quantifiers are possessive: nothing is tried twice.
+# Three kinds of mark: the escape, a whole expression, and an opening that is never closed.
 _MARK = re.compile(r"""\$\$\{|\$\{(?P<inside>(?:[^}'"]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+)\}|\$\{""", re.DOTALL)
 _UNCLOSED: Final = "`${` is not closed: add `}` after the expression, or write `$${` for the characters themselves"
 
@@ -126,6 +127,7 @@ class _Reader:
 
     def template(self, value: Any, place: Place) -> Template:  # noqa: ANN401 - a JSON value
         if fault := _fault_of(value, len(place)):
+            # The fault is kept, and any value in its place lets the search for further faults go on.
             self.faults.append((place, fault))
             return FixedValue(None)
         match value:
@@ -162,6 +164,7 @@ class _Reader:
         texts = [part for part in parts if isinstance(part, str)]
         if len(texts) == len(parts):
             return FixedValue("".join(texts))
+        # A single expression keeps its type; beside other text, its value becomes text.
         only = parts[0] if len(parts) == 1 else ""
         return MixedText(tuple(parts)) if isinstance(only, str) else ComputedValue(only)
 
@@ -177,6 +180,7 @@ class _Reader:
                 self.faults.append((place, _UNCLOSED))
             else:
                 yield from self._expression(mark["inside"], place)
+        # What is behind the last mark is text, or all of it where there is no mark.
         if end < len(text):
             yield text[end:]
 
@@ -242,6 +246,7 @@ class _Evaluation:
 
     def _joined(self, template: MixedText) -> str:
         texts = []
+        # The bound is checked part by part, before a text is joined that may be too long for memory.
         left = self._left
         for part in template.parts:
             text = part if isinstance(part, str) else text_of(value_of(part, self._scope))

@@ -40,6 +40,7 @@ def blueprint_rules(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> Ru
     called = [tools[call.tool].rules for call in calls_of(blueprint) if call.tool in tools]
     own = blueprint.security_logic
     levels = [rules.classification for rules in called]
+    # The declared level can only raise the one that the steps need.
     levels.append(own.data_classification or _LOWEST)
     scopes = {*own.required_scopes}.union(*(rules.required_scopes for rules in called))
     # A field that a step hides may come in as an argument of the blueprint, under the same name.

@@ -81,6 +81,7 @@ def _wrapped(schema: dict[str, Any], **around: Any) -> dict[str, Any]:  # noqa: 
     """A schema around another, which it refers to as `_RESULT`."""
 
     def moved(node: dict[str, Any]) -> dict[str, Any]:
+        # References are relative to the root of a document, and the root of this schema is moved to `_RESULT`.
         kept = {key: value for key, value in node.items() if key not in {"$id", "$schema"}}
         return {**kept, "$ref": _RESULT + kept["$ref"][1:]} if "$ref" in kept else kept
 
@@ -171,6 +172,7 @@ class _Types:
             # A step counts alone, and not with all others beside it.
             found = scopes["steps"].get(each.name) if each.root == "steps" else scopes.get(each.root)
             read.append(found)
+        # The work grows with the size of what is compared, so its bytes are counted before it is done.
         self._left -= len(msgspec.json.encode([*read, wide]))
         self.is_exhausted = self._left < 0
         return not self.is_exhausted

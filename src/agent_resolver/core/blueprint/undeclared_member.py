@@ -55,6 +55,7 @@ def undeclared_members(node: Template | Expression, scopes: Mapping[str, Any]) -
 def _checked_lookups(node: Template | Expression) -> Iterator[Lookup]:
     if isinstance(node, Lookup):
         yield node
+    # The author has said that the path is right, so nothing inside is looked at.
     if isinstance(node, FunctionCall) and node.function == "unchecked":
         return
     for each in inside(node):
@@ -90,6 +91,7 @@ def _names_of(view: View, views: SchemaViews) -> _Names:
 
 def _declared(schema: Schema, views: SchemaViews, level: int) -> _Names | None:
     """The names that a schema declares; None if no value of it is an object."""
+    # A schema that takes no object declares no names, and tells nothing about those of the others.
     if "object" not in views.kinds(schema):
         return None
     if isinstance(schema, bool) or views.is_beyond(level):
@@ -106,6 +108,7 @@ def _declared(schema: Schema, views: SchemaViews, level: int) -> _Names | None:
 def _own_names(own: dict[str, Any]) -> _Names:
     values = schema_document.values_of(own)
     if values is not None:
+        # Where all values are listed, their members are all that there can be.
         objects = [value for value in values.values() if isinstance(value, dict)]
         return _Names(frozenset().union(*objects), is_telling=True)
     is_open = "patternProperties" in own or own.get("additionalProperties", False) is not False
@@ -116,6 +119,7 @@ def _own_names(own: dict[str, Any]) -> _Names:
 def _together(found: list[_Names | None]) -> _Names | None:
     """The names of a value that satisfies all of several schemas: one that tells all of its names is enough."""
     known = [each for each in found if each is not None]
+    # One schema that no object follows rules out objects altogether.
     if len(known) < len(found):
         return None
     names = frozenset[str]().union(*(each.names for each in known))

@@ -45,6 +45,7 @@ def answer_of(classified: Classified, drafted: Drafted, faults: tuple[str, ...] 
     # Before its questions are answered, a classifier has settled nothing else.
     is_settled = not classified.questions
     kind = classified.kind if is_settled else None
+    # The planner may have drafted any text, so it is cleaned before a report keeps it.
     tools = tuple(map(_printable, classified.tools)) if is_settled else ()
     missing = len(classified.missing) if is_settled else 0
     steps = () if drafted.blueprint is None else answered_steps(drafted.blueprint, drafted.arguments)
@@ -70,6 +71,7 @@ def _starts_of(blueprint: Blueprint) -> dict[str, int]:
     try:
         waves = waves_of(blueprint)
     except (TemplateFault, ExpressionFault, ValueError):
+        # A plan with such a fault has no waves, and the audit says what is wrong.
         return {}
     return {step: number for number, wave in enumerate(waves, start=1) for step in wave}
 
@@ -83,6 +85,7 @@ def _answered_step(step: Step, tools: Mapping[str, str], wave: int, arguments: M
         if template is None:
             continue
         read = references(template)
+        # A value that comes from another step is known only when that step has run, so its tool is kept instead.
         of_steps = sorted({tools.get(each.name, each.name) for each in read if each.root == "steps"})
         if of_steps:
             sources[_printable(name)] = _printable(", ".join(of_steps))

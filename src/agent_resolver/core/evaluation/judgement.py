@@ -58,7 +58,9 @@ def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     if not answer.steps:
         yield "there is none"
         return
+    # The audit of the plan found these faults, and a plan with faults is wrong whatever its steps are.
     yield from answer.faults
+    # A case without steps expects each of its tools once, in the order of the list.
     wanted = expect.steps or tuple(ExpectedStep(tool=tool) for tool in expect.tools)
     expected, found = tuple(step.tool for step in wanted), tuple(step.tool for step in answer.steps)
     # Steps can be compared one by one only where both sides have the same tools.

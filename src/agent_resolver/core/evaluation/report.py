@@ -25,6 +25,7 @@ class Evaluated(Struct, frozen=True, kw_only=True):
 
 def report_of(evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence[CaseResult]) -> EvalReport:
     """The report on the results of these cases."""
+    # The tools that the set asks for show how much of the manifest it tries.
     covered = {tool for case in cases for tool in case.expect.tools}
     sorts = dict.fromkeys(result.sort for result in results)
     scores = [sort_score(sort, [each for each in results if each.sort == sort]) for sort in sorted(sorts)]

@@ -54,10 +54,12 @@ def _evaluation_faults(name: str, content: str, blueprint: Blueprint, found: Eva
         yield EvidenceFault("CERTIFICATION", f"the evaluation of {name} is one of something else")
     if found.outcome != "AUDITED" or found.violations:
         yield EvidenceFault("CERTIFICATION", f"{name} breaks a rule of Ops")
+    # These are the rules of this version: a plan that was held against fewer is not certified by them.
     missing = [rule for rule in _RULES if rule not in found.rules]
     if missing:
         yield EvidenceFault("CERTIFICATION", f"{name} was not held against {', '.join(missing)}")
     tests = [test.name for test in found.tests]
+    # A plan without tests is refused too: an empty list would pass as one in which none fails.
     if not tests or tests != [test.name for test in blueprint.acceptance_tests]:
         yield EvidenceFault("CERTIFICATION", f"the acceptance tests of {name} are not those that were run")
     failed = [test.name for test in found.tests if not test.passed]
@@ -83,6 +85,7 @@ def _execution_faults(
     if any(record.body.get("arguments") != arguments for record in started):
         yield EvidenceFault("EXECUTION", f"{name} was called with other arguments")
     runs = story.plan_runs(name)
+    # A run names its plan by digest, so another content under the same name shows here.
     if any(run.body.get("plan") != content for run in runs):
         yield EvidenceFault("EXECUTION", f"a run executed another plan than {name} as it was certified")
     yield from _result_faults(name, runs, evidence, story)
@@ -97,6 +100,7 @@ def _result_faults(name: str, runs: list[AuditRecord], evidence: TaskEvidence, s
         yield EvidenceFault("EXECUTION", f"no record says that a run executed {name} to its end")
         return
     result = evidence.task.result or ""
+    # The decision and the record of the call must both name the result of the task.
     if result and {result} != {digest_in(done[-1], "result"), str(returned[-1].body.get("result", ""))}:
         yield EvidenceFault("EXECUTION", f"{name} returned another result")
 
@@ -131,6 +135,7 @@ def _approval_faults(name: str, certified: int, evidence: TaskEvidence, story: S
         yield EvidenceFault("APPROVAL", f"no approval of {name} was asked for and given before it was certified")
         return
     started = story.calls(AuditKind.CALL_STARTED, name)
+    # The worker that makes the call counts as a caller, so that it cannot be its own second person.
     callers = {evidence.context.initiator.id, *(str(record.body.get("via", "")) for record in started)}
     for record in given:
         yield from _approver_faults(name, record, callers)

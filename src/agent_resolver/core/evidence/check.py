@@ -65,6 +65,7 @@ def _digest_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
         yield EvidenceFault("CONTENT", f"the content {reference} is missing")
     for reference in sorted(evidence.contents.keys() - referred):
         yield EvidenceFault("CONTENT", f"nothing refers to the content {reference}")
+    # Each artifact must refer to its own content; all other references are looked at below.
     expected = {name: artifact.content for name, artifact in evidence.task.artifacts.items()}
     others = {name: reference for name, reference in evidence.references.items() if name not in expected}
     if {**expected, **others} != evidence.references:
@@ -80,6 +81,7 @@ def _digest_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
 def _record_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
     """Faults of the chain: each record as its hash says, the records of a whole run without a gap."""
     heads: dict[str, Head] = {}
+    # The document has every record of these runs: of the task, and of each run whose start is in it.
     whole = {
         evidence.task.task_id,
         *(record.run for record in evidence.records if record.kind == AuditKind.RUN_STARTED),
@@ -100,6 +102,7 @@ def _record_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
         if record.run in whole and not follows:
             yield EvidenceFault("RECORD", f"{name} does not follow the record before it in its run")
         heads[record.run] = Head(record.sequence, record.hash)
+        # Not every kind of record names a trace; one that does must name that of the task.
         if record.body.get("trace", evidence.task.trace_id) != evidence.task.trace_id:
             yield EvidenceFault("RECORD", f"{name} belongs to another trace")
     if position > evidence.trail.count:
@@ -126,6 +129,7 @@ def _request_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFa
     if digest(evidence.task.intent.strip()) != evidence.request:
         yield EvidenceFault("STORY", "the request has another digest")
     accepted = story.decided("request_intake", "ACCEPTED")
+    # Every acceptance must be of this request, so that a further one with other words shows.
     if any(digest_in(record, "request") != evidence.request for record in accepted):
         yield EvidenceFault("STORY", "another request was accepted")
     if any(record.body.get("codes") != [evidence.task.environment] for record in accepted):
@@ -183,6 +187,7 @@ def _artifact_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceF
         if artifact.type == "BLUEPRINT" and not story.decided("builder", about=name, content=content):
             yield EvidenceFault("STORY", f"no record says that {name} was drafted with this content")
         audits = [record for record in story.decided("ops_audit") if digest_in(record, name)]
+        # A draft may be rejected and audited again, so the last audit counts.
         last = str(audits[-1].body.get("choice", "")) if audits else ""
         if artifact.type == "BLUEPRINT" and artifact.status != _status_after(last, artifact.status):
             yield EvidenceFault("STORY", f"{name} is {artifact.status}, and Ops decided {last or 'nothing'}")

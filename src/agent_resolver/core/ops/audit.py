@@ -141,4 +141,5 @@ def _bounded(about: str) -> str:
     """A text that fits into an id, and is another one for another text."""
     if len(about) <= _MAX_ABOUT:
         return about
+    # Two long texts may begin alike, so a part of the digest tells them apart.
     return f"{about[:_MAX_ABOUT]}~{digest(about)[-12:]}"

@@ -8,6 +8,7 @@ from agent_resolver.core.ops.rule import ABOUT_STEP, OpsFinding
 
 def unauthorized_tools(draft: AuditedDraft) -> Iterator[OpsFinding]:
     """Calls of tools that the plan may not use, or that do not exist."""
+    # A tool must be authorised and exist: an id that is only listed cannot be called.
     usable = draft.subject.policy.authorized & draft.subject.tools.keys()
     for call in draft.calls:
         if call.tool not in usable:

@@ -62,6 +62,7 @@ def missing_batches(draft: AuditedDraft) -> Iterator[OpsFinding]:
 
 def _step_of(issue: Issue, draft: AuditedDraft) -> str:
     """The id of the step that an issue is in; empty if it is in none."""
+    # An issue of a step has a path that begins like this, whatever key it is about.
     match issue.at:
         case ("dag", "steps", int() as position, *_):
             return draft.subject.blueprint.dag.steps[position].id

@@ -25,6 +25,7 @@ def remedy_requests(violations: Iterable[Violation], answers: Mapping[str, str])
 
 
 def _request(violation: Violation, answer: str) -> RemedyRequest:
+    # An answer that is not among the choices must not remove a step.
     is_left_out = answer.strip().lower() == LEAVE_OUT and LEAVE_OUT in violation.choices
     return RemedyRequest(
         id=violation.id,
@@ -52,6 +53,7 @@ def checklist(violations: Iterable[Violation]) -> str:
     text = "\n".join(entries)
     if len(text) <= MAX_MESSAGE:
         return text
+    # The length of the list up to the end of each entry, line ends included.
     ends = accumulate(len(entry) + 1 for entry in entries)
     kept = [entry for entry, end in zip(entries, ends, strict=True) if end <= MAX_MESSAGE - _ROOM_FOR_REST]
     return "\n".join([*kept, f"… and {counted(len(entries) - len(kept), 'more finding')}"])
