@@ -14,6 +14,7 @@ from agent_resolver.core import (
     packages_of,
     pinned_form,
 )
+from agent_resolver.core.package import read_package
 from agent_resolver.schema import Launch
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
@@ -385,3 +386,10 @@ def test_a_requirement_may_name_an_address() -> None:
     record = Launch(command="uvx", args=("--from", "pkg @ https://example.com/pkg.whl", "command"))
 
     assert package_of(record) == Package(kind="url", name="https://example.com/pkg.whl")
+
+
+def test_any_number_of_aliases_lead_to_the_package_behind_them() -> None:
+    found = read_package("npm", "a@npm:" * 100_000 + "@acme/server@1.2.3")
+
+    assert found is not None
+    assert (found.name, found.version) == ("@acme/server", "1.2.3")

@@ -209,10 +209,12 @@ def _repository(text: str) -> Package:
 
 def _npm_package(text: str) -> Package:
     # An `@` at the beginning belongs to the scope of the package, as in `@acme/server@1.2.3`.
-    at = text.find("@", 1)
-    name, version = (text, "") if at < 0 else (text[:at], text[at + 1 :])
-    if version.startswith("npm:"):  # An alias: what counts is the package behind it.
-        return _npm_package(version.removeprefix("npm:"))
+    start, at = 0, text.find("@", 1)
+    # In an alias, `name@npm:other@1.2.3`, what counts is the package behind it.
+    while at >= 0 and text.startswith("npm:", at + 1):
+        start = at + len("@npm:")
+        at = text.find("@", start + 1)
+    name, version = (text[start:], "") if at < 0 else (text[start:at], text[at + 1 :])
     # npm reads a version with a leading `v` or `=` as the same version.
     exact = version[1:] if version[:1] in {"v", "="} else version
     return Package(kind="npm", name=name, version=exact or None)
