@@ -15,13 +15,15 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
     modules: dict[str, str] = {}
 
     def get_exported(name: str) -> Any:  # noqa: ANN401 - whatever the module has under that name
-        # Python asks for `__path__` and the like of every package; none of them is in the list.
+        # Python asks for `__path__` and the like of every package; none of them is in
+        # the list.
         if not modules and not name.startswith("__"):
             modules.update(_read_list(package))
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(_import_needing_extra(modules[name]), name)
-        # Python binds an imported room to the package: `agent_resolver.capability` stays the room, which can be called.
+        # Python binds an imported room to the package: `agent_resolver.capability`
+        # stays the room, which can be called.
         return vars(import_module(package)).setdefault(name, value)
 
     return get_exported
@@ -44,7 +46,9 @@ def _import_needing_extra(module: str) -> ModuleType:
             "reasoner": "reasoner",
             "storage.postgres": "postgres",
         }
-        rooms = (room for room in extras if module.startswith(f"agent_resolver.{room}."))
+        rooms = (
+            room for room in extras if module.startswith(f"agent_resolver.{room}.")
+        )
         with needing_extra(extras.get(next(rooms, ""), "tools")):
             raise
 
@@ -61,7 +65,9 @@ def _read_list(package: str) -> dict[str, str]:
     modules: dict[str, str] = {}
     module = ""
     # Not with `pathlib`, which takes milliseconds to import.
-    with open(f"{import_module(package).__path__[0]}/__init__.pyi", encoding="utf-8") as listed:  # noqa: PTH123
+    with open(  # noqa: PTH123
+        f"{import_module(package).__path__[0]}/__init__.pyi", encoding="utf-8"
+    ) as listed:
         for line in listed:
             if line.startswith("from "):
                 module = line.split()[1]

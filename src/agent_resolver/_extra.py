@@ -39,7 +39,9 @@ class MissingExtra(ResolverError, ImportError):
     exit_code = 2
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"`{package}` is not installed, and comes with the extra `{extra}`")
+        super().__init__(
+            f"`{package}` is not installed, and comes with the extra `{extra}`"
+        )
         self.name = package
         self.extra = extra
         self.hint = install_hint(extra)

@@ -23,8 +23,13 @@ from agent_resolver.capability.loaded_source import (
     ModuleSource as ModuleSource,
     code_digest as code_digest,
 )
-from agent_resolver.capability.plain_function import FunctionTool as FunctionTool, tool_of as tool_of
-from agent_resolver.capability.prepared_process import PreparedProcesses as PreparedProcesses
+from agent_resolver.capability.plain_function import (
+    FunctionTool as FunctionTool,
+    tool_of as tool_of,
+)
+from agent_resolver.capability.prepared_process import (
+    PreparedProcesses as PreparedProcesses,
+)
 from agent_resolver.capability.tool_schema import (
     DIALECT as DIALECT,
     is_json as is_json,

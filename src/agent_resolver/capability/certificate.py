@@ -8,7 +8,11 @@ from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.capability.field_description import lacking_notes
 from agent_resolver.capability.function import Capability
-from agent_resolver.capability.tool_schema import faults_of_example, meta_fault, unsafe_schema
+from agent_resolver.capability.tool_schema import (
+    faults_of_example,
+    meta_fault,
+    unsafe_schema,
+)
 from agent_resolver.capability.type_adapter import Typed
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.core.manifest_diff import manifest_difference
@@ -22,7 +26,9 @@ from agent_resolver.schema.errors import InvalidManifest
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.schema.manifest import Manifest, parse_manifest
 
-_VALUE_CODES: Final = frozenset({UnsafeCode.INVALID_DEFAULT, UnsafeCode.INVALID_EXAMPLE})
+_VALUE_CODES: Final = frozenset(
+    {UnsafeCode.INVALID_DEFAULT, UnsafeCode.INVALID_EXAMPLE}
+)
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,23 +79,35 @@ def certify(tools: Iterable[Tool], committed: Manifest | None) -> Certificate:
     subjects = [_Subject(tool) for tool in tools if is_own(tool.descriptor)]
     manifest = _manifest_or_none([subject.descriptor for subject in subjects])
     checks = (
-        _make_check("unique-ids", _duplicate_ids([subject.descriptor for subject in subjects])),
         _make_check(
-            "schemas-parse", [*_findings_in(subjects, _Subject.unparsable), *_unreadable_in_manifest(manifest)]
+            "unique-ids", _duplicate_ids([subject.descriptor for subject in subjects])
+        ),
+        _make_check(
+            "schemas-parse",
+            [
+                *_findings_in(subjects, _Subject.unparsable),
+                *_unreadable_in_manifest(manifest),
+            ],
         ),
         _make_check("fields-described", _findings_in(subjects, _Subject.undescribed)),
-        _make_check("examples-validate", _findings_in(subjects, _Subject.invalid_examples)),
+        _make_check(
+            "examples-validate", _findings_in(subjects, _Subject.invalid_examples)
+        ),
         _check_round_trip(subjects),
         _check_drift(committed, manifest),
     )
     success = all(check.status != "failed" for check in checks)
     digest = manifest.digest if manifest else UNSET
-    return Certificate(success=success, digest=digest, tools=len(subjects), checks=checks)
+    return Certificate(
+        success=success, digest=digest, tools=len(subjects), checks=checks
+    )
 
 
 def refused(findings: Iterable[Finding]) -> Certificate:
     """The certificate of a project whose tools cannot be loaded."""
-    return Certificate(success=False, tools=0, checks=(_make_check("tools-load", findings),))
+    return Certificate(
+        success=False, tools=0, checks=(_make_check("tools-load", findings),)
+    )
 
 
 class _Subject:
@@ -99,8 +117,14 @@ class _Subject:
         self.tool = tool
         self.descriptor = tool.descriptor
         output = self.descriptor.output_schema
-        schemas = {"input": self.descriptor.input_schema, **({} if output is None else {"output": output})}
-        self._unsafe = {side: list(_unsafe_in_schema(schema, side)) for side, schema in schemas.items()}
+        schemas = {
+            "input": self.descriptor.input_schema,
+            **({} if output is None else {"output": output}),
+        }
+        self._unsafe = {
+            side: list(_unsafe_in_schema(schema, side))
+            for side, schema in schemas.items()
+        }
         self._usable = {
             side: schema
             for side, schema in schemas.items()
@@ -109,7 +133,11 @@ class _Subject:
 
     def unparsable(self) -> Iterator[Finding]:
         for side, found in self._unsafe.items():
-            yield from (self._finding(side, each.message, each.code) for each in found if each.code not in _VALUE_CODES)
+            yield from (
+                self._finding(side, each.message, each.code)
+                for each in found
+                if each.code not in _VALUE_CODES
+            )
 
     def undescribed(self) -> Iterator[Finding]:
         if not self.descriptor.description.strip():
@@ -124,7 +152,9 @@ class _Subject:
             yield self._finding("", "it has no examples of whole arguments")
         for found in self._unsafe.values():
             yield from (
-                self._finding(each.path, each.message, each.code) for each in found if each.code in _VALUE_CODES
+                self._finding(each.path, each.message, each.code)
+                for each in found
+                if each.code in _VALUE_CODES
             )
         if "input" in self._usable:
             shape = compile_schema(self._usable["input"])
@@ -170,21 +200,33 @@ def _without_boolean_schemas(schema: Any) -> Any:  # noqa: ANN401 - a schema
         return {} if schema else {"not": {}}
     node = dict(schema)
     for key in node.keys() & {"$defs", "properties"}:
-        node[key] = {name: _without_boolean_schemas(each) for name, each in node[key].items()}
+        node[key] = {
+            name: _without_boolean_schemas(each) for name, each in node[key].items()
+        }
     for key in node.keys() & {"anyOf", "oneOf", "prefixItems"}:
         node[key] = list(map(_without_boolean_schemas, node[key]))
     for key in node.keys() & {"additionalProperties", "items"}:
-        node[key] = node[key] if isinstance(node[key], bool) else _without_boolean_schemas(node[key])
+        node[key] = (
+            node[key]
+            if isinstance(node[key], bool)
+            else _without_boolean_schemas(node[key])
+        )
     return node
 
 
-def _findings_in(subjects: Sequence[_Subject], look: Callable[[_Subject], Iterator[Finding]]) -> Iterator[Finding]:
+def _findings_in(
+    subjects: Sequence[_Subject], look: Callable[[_Subject], Iterator[Finding]]
+) -> Iterator[Finding]:
     return (finding for subject in subjects for finding in look(subject))
 
 
 def _make_check(name: str, findings: Iterable[Finding], note: str = "") -> Check:
-    found = tuple(sorted(findings, key=lambda each: (each.tool, each.path, each.message)))
-    return Check(name=name, status="failed" if found else "passed", note=note, findings=found)
+    found = tuple(
+        sorted(findings, key=lambda each: (each.tool, each.path, each.message))
+    )
+    return Check(
+        name=name, status="failed" if found else "passed", note=note, findings=found
+    )
 
 
 def _manifest_or_none(descriptors: Sequence[Descriptor]) -> Manifest | None:
@@ -197,7 +239,9 @@ def _manifest_or_none(descriptors: Sequence[Descriptor]) -> Manifest | None:
 def _duplicate_ids(descriptors: Sequence[Descriptor]) -> Iterator[Finding]:
     counts = Counter(descriptor.id for descriptor in descriptors)
     for tool in (tool for tool, count in counts.items() if count > 1):
-        sources = sorted(descriptor.source for descriptor in descriptors if descriptor.id == tool)
+        sources = sorted(
+            descriptor.source for descriptor in descriptors if descriptor.id == tool
+        )
         yield Finding(tool=tool, message=f"registered by {' and '.join(sources)}")
 
 
@@ -211,13 +255,23 @@ def _unreadable_in_manifest(manifest: Manifest | None) -> Iterator[Finding]:
         for issue in error.issues:
             position = next((step for step in issue.at if isinstance(step, int)), None)
             tool = "" if position is None else manifest.tools[position].id
-            yield Finding(tool=tool, code=issue.code, path=issue.path, message=issue.message)
+            yield Finding(
+                tool=tool, code=issue.code, path=issue.path, message=issue.message
+            )
 
 
 def _check_round_trip(subjects: Sequence[_Subject]) -> Check:
-    untyped = sorted(subject.descriptor.id for subject in subjects if not isinstance(subject.tool, Capability))
+    untyped = sorted(
+        subject.descriptor.id
+        for subject in subjects
+        if not isinstance(subject.tool, Capability)
+    )
     found = _findings_in(subjects, _Subject.changed_examples)
-    return _make_check("examples-round-trip", found, f"only validated: {', '.join(untyped)}" if untyped else "")
+    return _make_check(
+        "examples-round-trip",
+        found,
+        f"only validated: {', '.join(untyped)}" if untyped else "",
+    )
 
 
 def _round_trip_fault(request: Typed, example: Any) -> str | None:  # noqa: ANN401 - a JSON value
@@ -225,14 +279,25 @@ def _round_trip_fault(request: Typed, example: Any) -> str | None:  # noqa: ANN4
         again = request.encode(request.decode(example))
     except (TypeError, ValueError, RecursionError) as error:
         return f"it becomes no value: {error}"
-    return None if _is_restored(again, example) else "it comes back as something else: write it as it comes back"
+    return (
+        None
+        if _is_restored(again, example)
+        else "it comes back as something else: write it as it comes back"
+    )
 
 
 def _is_restored(again: Any, example: Any) -> bool:  # noqa: ANN401 - JSON values
     """True if the value that came back holds the example; it may have defaults besides, and sets in another order."""
     if isinstance(example, dict) and isinstance(again, dict):
-        return all(key in again and _is_restored(again[key], value) for key, value in example.items())
-    if isinstance(example, list | tuple) and isinstance(again, list | tuple) and len(example) == len(again):
+        return all(
+            key in again and _is_restored(again[key], value)
+            for key, value in example.items()
+        )
+    if (
+        isinstance(example, list | tuple)
+        and isinstance(again, list | tuple)
+        and len(example) == len(again)
+    ):
         is_same = all(_is_restored(*pair) for pair in zip(again, example, strict=True))
         return is_same or sorted(map(token, again)) == sorted(map(token, example))
     return token(again) == token(example)
@@ -240,10 +305,16 @@ def _is_restored(again: Any, example: Any) -> bool:  # noqa: ANN401 - JSON value
 
 def _check_drift(committed: Manifest | None, current: Manifest | None) -> Check:
     if committed is None or current is None:
-        note = "no manifest is committed" if committed is None else "two tools have one id"
+        note = (
+            "no manifest is committed" if committed is None else "two tools have one id"
+        )
         return Check(name="drift", status="skipped", note=note, findings=())
     found = [
-        Finding(tool=each.tool, code=each.kind, message=str(each).removeprefix(f"{each.tool}: "))
+        Finding(
+            tool=each.tool,
+            code=each.kind,
+            message=str(each).removeprefix(f"{each.tool}: "),
+        )
         for each in manifest_difference(committed, current)
     ]
     return _make_check("drift", found)

@@ -48,7 +48,12 @@ from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.secret import Secret
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.outcome import FailureCode
-from agent_resolver.storage.process_tree import become_subreaper, children_of, die_with_parent, signal_all
+from agent_resolver.storage.process_tree import (
+    become_subreaper,
+    children_of,
+    die_with_parent,
+    signal_all,
+)
 
 STARTED: Final = b"started\n"
 """The first line on the channel."""
@@ -123,10 +128,14 @@ def _is_safe_to_fork(files_before: set[str]) -> bool:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         has_children = False
-    return not has_children and len(os.listdir("/proc/self/task")) == 1 and _open_files() == files_before
+    return (
+        not has_children
+        and len(os.listdir("/proc/self/task")) == 1
+        and _open_files() == files_before
+    )
 
 
-# The prepared process -------------------------------------------------------------------------------------------------
+# The prepared process -----------------------------------------------------------------
 
 
 class _Forks:
@@ -152,7 +161,8 @@ class _Forks:
         """Serve until the parent is gone, or there was nothing to do for long."""
         become_subreaper()
         self._listen_to_signals()
-        # The signal comes also when only the thread ends that started this process, so it must not kill by itself.
+        # The signal comes also when only the thread ends that started this process, so
+        # it must not kill by itself.
         die_with_parent(self._parent, signal.SIGUSR1)
         while not self._is_over:
             ready = self._selector.select(_IDLE_SECONDS)
@@ -194,7 +204,8 @@ class _Forks:
             self._is_over = True
             return
         if len(numbers) < _SOCKETS_OF_A_CALL:
-            # There was no room for both among the open files; the caller sees that nothing was started.
+            # There was no room for both among the open files; the caller sees that
+            # nothing was started.
             for number in numbers:
                 os.close(number)
             return
@@ -220,7 +231,13 @@ class _Forks:
             for sign in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM):
                 signal.signal(sign, signal.SIG_DFL)
             self._selector.close()
-            for opened in (self._control, self._woken, self._waking, channel, *self._calls.values()):
+            for opened in (
+                self._control,
+                self._woken,
+                self._waking,
+                channel,
+                *self._calls.values(),
+            ):
                 opened.close()
             os.setsid()
             become_subreaper()
@@ -241,7 +258,11 @@ class _Forks:
         has_children = self._reap()
         deadline = time.monotonic() + _KILL_SECONDS
         while (self._ended or is_end) and has_children and time.monotonic() < deadline:
-            left = [pid for pid in children_of(self._pid) if pid not in self._calls or pid in self._ended]
+            left = [
+                pid
+                for pid in children_of(self._pid)
+                if pid not in self._calls or pid in self._ended
+            ]
             if not left and not (is_end and self._calls):
                 break
             signal_all(left, signal.SIGKILL)
@@ -274,7 +295,7 @@ def _tell(channel: socket.socket, line: bytes) -> None:
         channel.sendall(line)
 
 
-# The process of a call ------------------------------------------------------------------------------------------------
+# The process of a call ----------------------------------------------------------------
 
 
 def _run_only_call(control: socket.socket) -> NoReturn:
@@ -303,7 +324,8 @@ def _run_call(number: int) -> NoReturn:
     with suppress(OSError):
         os.chdir(request.folder)
     _send(number, _run_capability(request, number))
-    # As at the end of any program: its threads may still work, and some work is done at exit.
+    # As at the end of any program: its threads may still work, and some work is done at
+    # exit.
     threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
     os._exit(0)
@@ -320,11 +342,18 @@ def _read_request_line(source: int) -> bytes:
 
 
 def _run_capability(request: Request, answers: int) -> Ending:
-    async def progress(done: float, total: float | None = None, message: str | None = None) -> None:
+    async def progress(
+        done: float, total: float | None = None, message: str | None = None
+    ) -> None:
         # JSON has no form for a number that is not finite.
         if isfinite(done):
             known = total if total is not None and isfinite(total) else None
-            _send(answers, Progressed(done=done, total=known, message=message and message[:_MAX_WORDS]))
+            _send(
+                answers,
+                Progressed(
+                    done=done, total=known, message=message and message[:_MAX_WORDS]
+                ),
+            )
 
     context = CallContext(
         run=request.run,
@@ -338,11 +367,23 @@ def _run_capability(request: Request, answers: int) -> Ending:
         answers=request.answers,
     )
     try:
-        return Finished(result=_load_capability(request).run_alone(request.arguments, context))
+        return Finished(
+            result=_load_capability(request).run_alone(request.arguments, context)
+        )
     except ToolFailure as failure:
-        return Refused(code=failure.code, message=str(failure), remedy=failure.remedy, details=failure.details)
+        return Refused(
+            code=failure.code,
+            message=str(failure),
+            remedy=failure.remedy,
+            details=failure.details,
+        )
     except NeedsAction as needed:
-        return Needed(kind=needed.kind, subject=needed.subject, message=str(needed), needs=needed.needs)
+        return Needed(
+            kind=needed.kind,
+            subject=needed.subject,
+            message=str(needed),
+            needs=needed.needs,
+        )
     except BaseException as error:  # noqa: BLE001 - any error ends this process and no other
         return Broken(error=type(error).__name__, place=place_of(error))
 
@@ -357,8 +398,15 @@ def _load_capability(request: Request) -> Capability[..., Any]:
 def _send(answers: int, message: Message) -> None:
     line = msgspec.json.encode(message)
     if len(line) >= MAX_LINE:
-        text, remedy = f"The result is larger than {MAX_LINE} bytes", "ask for less of it"
-        line = msgspec.json.encode(Refused(code=FailureCode.OUTPUT_VALIDATION_FAILED, message=text, remedy=remedy))
+        text, remedy = (
+            f"The result is larger than {MAX_LINE} bytes",
+            "ask for less of it",
+        )
+        line = msgspec.json.encode(
+            Refused(
+                code=FailureCode.OUTPUT_VALIDATION_FAILED, message=text, remedy=remedy
+            )
+        )
     rest = memoryview(line + b"\n")
     while rest:
         rest = rest[os.write(answers, rest) :]

@@ -84,17 +84,30 @@ def unsafe_declaration(declared: Declaration, description: str) -> Iterator[Unsa
         yield Unsafe(at=("id",), code=UnsafeCode.BAD_ID, message=fault)
     if not description.strip():
         message = "nothing says what it does: give it a docstring, or a `description`"
-        yield Unsafe(at=("description",), code=UnsafeCode.MISSING_DESCRIPTION, message=message)
+        yield Unsafe(
+            at=("description",), code=UnsafeCode.MISSING_DESCRIPTION, message=message
+        )
     if len(description) > _MAX_DESCRIPTION:
         message = f"it has {len(description)} characters, and {_MAX_DESCRIPTION} is the most: make it shorter"
         yield Unsafe(at=("description",), code=UnsafeCode.TOO_LARGE, message=message)
     if not declared.labels.examples and not declared.is_plain:
         message = "nothing shows how it is called: give whole arguments, once at least"
-        yield Unsafe(at=("examples",), code=UnsafeCode.MISSING_EXAMPLES, message=message)
-    if declared.rules.classification == "RESTRICTED" and not declared.rules.needs_approval:
+        yield Unsafe(
+            at=("examples",), code=UnsafeCode.MISSING_EXAMPLES, message=message
+        )
+    if (
+        declared.rules.classification == "RESTRICTED"
+        and not declared.rules.needs_approval
+    ):
         message = "what is RESTRICTED takes an approval: leave `approval` out, or lower the classification"
-        yield Unsafe(at=("approval",), code=UnsafeCode.UNAPPROVED_RESTRICTED, message=message)
-    for name, message in (*_unknown_words(declared), *_bad_numbers(declared), *_bad_word_lists(declared)):
+        yield Unsafe(
+            at=("approval",), code=UnsafeCode.UNAPPROVED_RESTRICTED, message=message
+        )
+    for name, message in (
+        *_unknown_words(declared),
+        *_bad_numbers(declared),
+        *_bad_word_lists(declared),
+    ):
         yield Unsafe(at=(name,), code=UnsafeCode.BAD_SETTING, message=message)
 
 
@@ -113,17 +126,31 @@ def _unknown_words(declared: Declaration) -> Iterator[tuple[str, str]]:
 
 
 def _bad_numbers(declared: Declaration) -> Iterator[tuple[str, str]]:
-    rate_limit, cost_factor = declared.rate_limit_per_minute, declared.labels.cost_factor
+    rate_limit, cost_factor = (
+        declared.rate_limit_per_minute,
+        declared.labels.cost_factor,
+    )
     if not _is_number_above(declared.timeout_seconds, 0):
         yield "timeout_seconds", "it is not a number of seconds: give one above 0"
     if rate_limit is not None and not _is_number_above(rate_limit, 0):
-        yield "rate_limit_per_minute", "it is not a number above 0: leave it out for no limit"
+        yield (
+            "rate_limit_per_minute",
+            "it is not a number above 0: leave it out for no limit",
+        )
     if cost_factor is not None and not _is_number_above(cost_factor, -1e-9):
-        yield "cost_factor", "it is not a number from 0 on: leave it out where none is known"
+        yield (
+            "cost_factor",
+            "it is not a number from 0 on: leave it out where none is known",
+        )
 
 
 def _is_number_above(value: Any, bound: float) -> bool:  # noqa: ANN401 - the author may have written anything
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > bound
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and isfinite(value)
+        and value > bound
+    )
 
 
 def _bad_word_lists(declared: Declaration) -> Iterator[tuple[str, str]]:
@@ -132,7 +159,10 @@ def _bad_word_lists(declared: Declaration) -> Iterator[tuple[str, str]]:
         if isinstance(words, str):
             yield name, "it is one word: give a list of words"
         elif len(words) > _MAX_WORDS or not all(is_right(str(word)) for word in words):
-            yield name, f"it is not a list of up to {_MAX_WORDS} words such as `{example}`"
+            yield (
+                name,
+                f"it is not a list of up to {_MAX_WORDS} words such as `{example}`",
+            )
 
 
 def _mcp_hints(declared: Declaration) -> dict[str, bool]:

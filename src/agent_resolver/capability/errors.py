@@ -15,7 +15,9 @@ class UnsafeCapability(ResolverError):
 
     details: tuple[Unsafe, ...]
 
-    def __init__(self, capability_id: str, where: str, faults: Sequence[Unsafe]) -> None:
+    def __init__(
+        self, capability_id: str, where: str, faults: Sequence[Unsafe]
+    ) -> None:
         super().__init__(f"{capability_id} ({where}) cannot be a tool")
         self.capability_id = capability_id
         self.where = where

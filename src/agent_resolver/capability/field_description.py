@@ -9,7 +9,9 @@ from agent_resolver.core.schema_inclusion import below
 _NOTHING: Final = {"type": "null"}
 
 
-def lacking_notes(schema: dict[str, Any], *, needs_examples: bool) -> Iterator[tuple[str, str]]:
+def lacking_notes(
+    schema: dict[str, Any], *, needs_examples: bool
+) -> Iterator[tuple[str, str]]:
     """Each field that lacks a note, with what it lacks. The schema must be valid by 2020-12."""
     yield from _Fields(schema, needs_examples=needs_examples).within(schema, "$")
 
@@ -37,7 +39,11 @@ class _Fields:
         if not _is_constant(field):
             if not self._has_note(field, "description"):
                 yield path, "it has no description"
-            if self._needs_examples and not self._has_note(field, "examples") and not self._is_of_objects(field, set()):
+            if (
+                self._needs_examples
+                and not self._has_note(field, "examples")
+                and not self._is_of_objects(field, set())
+            ):
                 yield path, "it has no examples"
         yield from self.within(field, path)
 
@@ -46,8 +52,13 @@ class _Fields:
         if not isinstance(schema, Mapping):
             return False
         members = _union_members(schema)
-        others = [self._referred_schema(schema), *(members if len(members) == 1 else ())]
-        return bool(schema.get(keyword)) or any(self._has_note(each, keyword) for each in others)
+        others = [
+            self._referred_schema(schema),
+            *(members if len(members) == 1 else ()),
+        ]
+        return bool(schema.get(keyword)) or any(
+            self._has_note(each, keyword) for each in others
+        )
 
     def _is_of_objects(self, schema: object, seen: set[int]) -> bool:
         """True if it is made of objects only: their fields have examples of their own."""
@@ -55,10 +66,15 @@ class _Fields:
             return isinstance(schema, Mapping)
         seen.add(id(schema))
         items = (schema.get("items"), *schema.get("prefixItems", ()))
-        members = [*_union_members(schema), *(each for each in items if isinstance(each, Mapping))]
+        members = [
+            *_union_members(schema),
+            *(each for each in items if isinstance(each, Mapping)),
+        ]
         if members:
             return all(self._is_of_objects(each, seen) for each in members)
-        return "properties" in schema or self._is_of_objects(self._referred_schema(schema), seen)
+        return "properties" in schema or self._is_of_objects(
+            self._referred_schema(schema), seen
+        )
 
     def _referred_schema(self, schema: Mapping[str, Any]) -> object:
         return self._document.target(schema["$ref"]) if "$ref" in schema else None
@@ -66,10 +82,16 @@ class _Fields:
 
 def _union_members(schema: Mapping[str, Any]) -> list[Any]:
     """The members of a union without null."""
-    return [each for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if each != _NOTHING]
+    return [
+        each
+        for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))
+        if each != _NOTHING
+    ]
 
 
-def _inner_schemas(schema: Mapping[str, Any], path: str) -> Iterator[tuple[object, str]]:
+def _inner_schemas(
+    schema: Mapping[str, Any], path: str
+) -> Iterator[tuple[object, str]]:
     yield schema.get("items"), f"{path}[*]"
     yield schema.get("additionalProperties"), f"{path}.*"
     for position, each in enumerate(schema.get("prefixItems", ())):
@@ -80,4 +102,6 @@ def _inner_schemas(schema: Mapping[str, Any], path: str) -> Iterator[tuple[objec
 
 def _is_constant(schema: object) -> bool:
     """True if it allows one value only: such a field needs no description."""
-    return isinstance(schema, Mapping) and ("const" in schema or len(schema.get("enum", ())) == 1)
+    return isinstance(schema, Mapping) and (
+        "const" in schema or len(schema.get("enum", ())) == 1
+    )

@@ -9,11 +9,20 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from msgspec import structs
 
-from agent_resolver.capability.declaration import Declaration, descriptor_of, unique_words, unsafe_declaration
+from agent_resolver.capability.declaration import (
+    Declaration,
+    descriptor_of,
+    unique_words,
+    unsafe_declaration,
+)
 from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.capability.given_up import TooManyGivenUp
 from agent_resolver.capability.isolated import Isolated, target_of
-from agent_resolver.capability.loaded_source import code_digest, loaded_sources, sources_of
+from agent_resolver.capability.loaded_source import (
+    code_digest,
+    loaded_sources,
+    sources_of,
+)
 from agent_resolver.capability.naming import domain_of
 from agent_resolver.capability.signature import Signature, signature_of
 from agent_resolver.capability.tool_schema import faults_of_example
@@ -141,13 +150,23 @@ class Capability(Generic[Parameters, Result]):
     request_type: Typed
     """The type of its arguments."""
 
-    def __init__(self, function: Callable[Parameters, Result], declaration: Declaration) -> None:
+    def __init__(
+        self, function: Callable[Parameters, Result], declaration: Declaration
+    ) -> None:
         docstring = inspect.getdoc(function) or ""
-        description = docstring if declaration.description is None else declaration.description
+        description = (
+            docstring if declaration.description is None else declaration.description
+        )
         signature, unsafe_signature = signature_of(function)
-        target, unsafe_target = target_of(function) if declaration.rules.is_isolated else (None, [])
-        request, result, unsafe_types = _types_of(signature, needs_notes=not declaration.is_plain)
-        unsafe_examples = _unsafe_examples(declaration.labels.examples, request) if request else []
+        target, unsafe_target = (
+            target_of(function) if declaration.rules.is_isolated else (None, [])
+        )
+        request, result, unsafe_types = _types_of(
+            signature, needs_notes=not declaration.is_plain
+        )
+        unsafe_examples = (
+            _unsafe_examples(declaration.labels.examples, request) if request else []
+        )
         found = [
             *unsafe_declaration(declaration, description),
             *unsafe_signature,
@@ -175,7 +194,9 @@ class Capability(Generic[Parameters, Result]):
         self._encode = result.encode
         self._run = self.run_here
         if target is not None:
-            self._run = Isolated(declaration.id, target, declaration.rules.secrets, self._sources).run
+            self._run = Isolated(
+                declaration.id, target, declaration.rules.secrets, self._sources
+            ).run
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         """Call the function itself: nothing is checked and nothing is recorded."""
@@ -205,7 +226,9 @@ class Capability(Generic[Parameters, Result]):
     async def run_here(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the function with JSON arguments in another thread of this process."""
         if self._takes_context:
-            progress = _report_from_other_thread(context.progress, asyncio.get_running_loop())
+            progress = _report_from_other_thread(
+                context.progress, asyncio.get_running_loop()
+            )
             context = structs.replace(context, progress=progress)
         given = self._decode(arguments, context)
         try:
@@ -215,7 +238,9 @@ class Capability(Generic[Parameters, Result]):
                 result = await worker_threads.run(self._pace, self._function, *given)
         except TooManyGivenUp as too_many:
             message = f"{self.descriptor.id} is not called: {too_many.count} calls run on although their time is up"
-            remedy = "find out which tools end with TIMEOUT, and start the command again"
+            remedy = (
+                "find out which tools end with TIMEOUT, and start the command again"
+            )
             raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, remedy) from None
         return self._encode_result(result)
 
@@ -224,14 +249,21 @@ class Capability(Generic[Parameters, Result]):
         result = self._function(*self._decode(arguments, context))
         return self._encode_result(asyncio.run(result) if self._is_async else result)
 
-    def _decode(self, arguments: dict[str, Any], context: CallContext) -> tuple[Any, ...]:
+    def _decode(
+        self, arguments: dict[str, Any], context: CallContext
+    ) -> tuple[Any, ...]:
         """The arguments of the function."""
         try:
             request = self.request_type.decode(arguments)
         except Undecodable as error:
             message = f"The arguments do not follow the schema of {self.descriptor.id}: {error}"
             remedy = f"see `agent tools show {self.descriptor.id}`"
-            raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, remedy, details=error.faults) from None
+            raise ToolFailure(
+                FailureCode.INPUT_VALIDATION_FAILED,
+                message,
+                remedy,
+                details=error.faults,
+            ) from None
         return (request, context) if self._takes_context else (request,)
 
     def _encode_result(self, result: Any) -> Any:  # noqa: ANN401 - any result
@@ -239,22 +271,36 @@ class Capability(Generic[Parameters, Result]):
             return self._encode(result)
         except (TypeError, ValueError, RecursionError) as error:
             message = f"{self.descriptor.id} gave `{type(result).__name__}`, which is not JSON ({type(error).__name__})"
-            remedy = "it may have done its work all the same: look before you call it again"
-            raise ToolFailure(FailureCode.OUTPUT_VALIDATION_FAILED, message, remedy) from None
+            remedy = (
+                "it may have done its work all the same: look before you call it again"
+            )
+            raise ToolFailure(
+                FailureCode.OUTPUT_VALIDATION_FAILED, message, remedy
+            ) from None
 
 
 def capabilities_of(module: ModuleType) -> tuple[Capability[..., Any], ...]:
     """Every capability among the attributes of a module, sorted by id."""
-    found = {id(value): value for value in vars(module).values() if isinstance(value, Capability)}
+    found = {
+        id(value): value
+        for value in vars(module).values()
+        if isinstance(value, Capability)
+    }
     return tuple(sorted(found.values(), key=lambda each: each.descriptor.id))
 
 
-def _types_of(signature: Signature | None, *, needs_notes: bool) -> tuple[Typed | None, Typed | None, list[Unsafe]]:
+def _types_of(
+    signature: Signature | None, *, needs_notes: bool
+) -> tuple[Typed | None, Typed | None, list[Unsafe]]:
     """The types of the request and the result, and all that is not safe about them."""
     if signature is None:
         return None, None, []
-    request, unsafe_request = typed(signature.request, "input", (signature.name,), needs_notes=needs_notes)
-    result, unsafe_result = typed(signature.result, "output", ("return",), needs_notes=needs_notes)
+    request, unsafe_request = typed(
+        signature.request, "input", (signature.name,), needs_notes=needs_notes
+    )
+    result, unsafe_result = typed(
+        signature.result, "output", ("return",), needs_notes=needs_notes
+    )
     return request, result, [*unsafe_request, *unsafe_result]
 
 
@@ -262,8 +308,15 @@ def _unsafe_examples(examples: Sequence[Any], request: Typed) -> list[Unsafe]:
     schema = compile_schema(request.schema)
     found = []
     for place, example in enumerate(examples):
-        faults = faults_of_example(schema, example) or _decoding_faults(example, request)
-        found += [Unsafe(at=("examples", place), code=UnsafeCode.INVALID_EXAMPLE, message=each) for each in faults]
+        faults = faults_of_example(schema, example) or _decoding_faults(
+            example, request
+        )
+        found += [
+            Unsafe(
+                at=("examples", place), code=UnsafeCode.INVALID_EXAMPLE, message=each
+            )
+            for each in faults
+        ]
     return found
 
 
@@ -278,20 +331,32 @@ def _decoding_faults(arguments: dict[str, Any], request: Typed) -> tuple[str, ..
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:
-    # It may be anything that an author put the decorator on, so it need not have the attributes of a function.
-    module, name = getattr(function, "__module__", "?"), getattr(function, "__qualname__", type(function).__name__)
+    # It may be anything that an author put the decorator on, so it need not have the
+    # attributes of a function.
+    module, name = (
+        getattr(function, "__module__", "?"),
+        getattr(function, "__qualname__", type(function).__name__),
+    )
     return f"{module}:{name}"
 
 
-def _report_from_other_thread(progress: Progress, home: asyncio.AbstractEventLoop) -> Progress:
+def _report_from_other_thread(
+    progress: Progress, home: asyncio.AbstractEventLoop
+) -> Progress:
     """Reports progress on the loop of the caller, from whichever thread the function runs in."""
 
-    async def report_at_home(done: float, total: float | None, message: str | None) -> None:
+    async def report_at_home(
+        done: float, total: float | None, message: str | None
+    ) -> None:
         await progress(done, total, message)
 
-    async def report(done: float, total: float | None = None, message: str | None = None) -> None:
+    async def report(
+        done: float, total: float | None = None, message: str | None = None
+    ) -> None:
         if not home.is_closed():
-            reported = asyncio.run_coroutine_threadsafe(report_at_home(done, total, message), home)
+            reported = asyncio.run_coroutine_threadsafe(
+                report_at_home(done, total, message), home
+            )
             await asyncio.wrap_future(reported)
 
     return report

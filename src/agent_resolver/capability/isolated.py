@@ -33,7 +33,11 @@ from agent_resolver.capability.isolated_message import (
     Request,
 )
 from agent_resolver.capability.loaded_source import ModuleSource, loaded_sources
-from agent_resolver.capability.prepared_process import PreparedProcess, PreparedProcesses, can_fork
+from agent_resolver.capability.prepared_process import (
+    PreparedProcess,
+    PreparedProcesses,
+    can_fork,
+)
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.registry.errors import NeedsAction, ToolFailure
 from agent_resolver.registry.tool import CallContext
@@ -52,9 +56,13 @@ _LOOK_FOR_STOP_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.002
 _ATTEMPTS: Final = 3
 """How often a call is handed to a prepared process that may end before it starts the call."""
-_LOOK_FIRST: Final = "it may have done its work all the same: look before you call it again"
+_LOOK_FIRST: Final = (
+    "it may have done its work all the same: look before you call it again"
+)
 
-_process_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_process_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+    WeakKeyDictionary()
+)
 _decode_message = msgspec.json.Decoder(Message).decode
 
 
@@ -69,17 +77,31 @@ class Target(Struct, frozen=True, kw_only=True):
 
 def target_of(function: Callable[..., Any]) -> tuple[Target | None, list[Unsafe]]:
     """The place where another process finds a function, or the reason why it cannot."""
-    module, name = str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", ""))
+    module, name = (
+        str(getattr(function, "__module__", "")),
+        str(getattr(function, "__qualname__", "")),
+    )
     file = Path(getattr(function, "__globals__", {}).get("__file__") or "")
-    parts = (*module.split("."), "__init__") if file.stem == "__init__" else tuple(module.split("."))
+    parts = (
+        (*module.split("."), "__init__")
+        if file.stem == "__init__"
+        else tuple(module.split("."))
+    )
     is_found = file.with_suffix("").parts[-len(parts) :] == parts
-    if not isinstance(function, types.FunctionType) or not name.isidentifier() or not is_found:
+    if (
+        not isinstance(function, types.FunctionType)
+        or not name.isidentifier()
+        or not is_found
+    ):
         message = (
-            f"no other process can import `{module}:{name}`: define it at the top of a module, or do not isolate it"
+            f"no other process can import `{module}:{name}`: define it at the top of a "
+            "module, or do not isolate it"
         )
         return None, [Unsafe(code=UnsafeCode.NOT_IMPORTABLE, message=message)]
     file = file.absolute()
-    return Target(module=module, name=name, file=str(file), root=str(file.parents[len(parts) - 1])), []
+    return Target(
+        module=module, name=name, file=str(file), root=str(file.parents[len(parts) - 1])
+    ), []
 
 
 class Code:
@@ -106,7 +128,9 @@ class Code:
             self._prepared = Preparation(
                 sources=tuple(self._sources.values()),
                 roots=loaded_sources.roots,
-                packages=tuple(sorted({name.partition(".")[0] for name in self._modules})),
+                packages=tuple(
+                    sorted({name.partition(".")[0] for name in self._modules})
+                ),
                 folders=tuple(dict.fromkeys(self._modules.values())),
                 modules=tuple(self._modules),
             )
@@ -128,7 +152,11 @@ class Isolated:
     """Runs one capability, each call in a process that is killed afterwards with all that it started."""
 
     def __init__(
-        self, capability_id: str, target: Target, secrets: Sequence[str], sources: Sequence[ModuleSource]
+        self,
+        capability_id: str,
+        target: Target,
+        secrets: Sequence[str],
+        sources: Sequence[ModuleSource],
     ) -> None:
         self._id = capability_id
         self._target = target
@@ -145,7 +173,9 @@ class Isolated:
         line = msgspec.json.encode(self._request(arguments, context)) + b"\n"
         if len(line) > MAX_LINE:
             message = f"The arguments of {self._id} are larger than {MAX_LINE} bytes"
-            raise ToolFailure(FailureCode.INPUT_VALIDATION_FAILED, message, "give less at once")
+            raise ToolFailure(
+                FailureCode.INPUT_VALIDATION_FAILED, message, "give less at once"
+            )
         async with _process_slot():
             for _ in range(_ATTEMPTS):
                 process = self._begin_process()
@@ -171,14 +201,24 @@ class Isolated:
             key=context.key,
             parent=context.parent,
             is_compensation=context.is_compensation,
-            secrets={name: secret.reveal() for name, secret in context.secrets.items() if name in self._secrets},
+            secrets={
+                name: secret.reveal()
+                for name, secret in context.secrets.items()
+                if name in self._secrets
+            },
             answers=dict(context.answers),
         )
 
     def _begin_process(self) -> "_CallProcess":
         if sys.platform == "win32":
-            message = f"{self._id} runs in a process of its own, which needs process groups"
-            raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "run it on Linux or macOS, or with `isolated=False`")
+            message = (
+                f"{self._id} runs in a process of its own, which needs process groups"
+            )
+            raise ToolFailure(
+                FailureCode.NOT_CONFIGURED,
+                message,
+                "run it on Linux or macOS, or with `isolated=False`",
+            )
         try:
             if can_fork():
                 call, channel, prepared = _processes.begin_call()
@@ -192,11 +232,14 @@ class Isolated:
         message = f"No process can be started for {self._id}: {reason}"
         return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "try again later")
 
-    async def _exchange_messages(self, process: "_CallProcess", line: bytes, context: CallContext) -> Ending | None:
+    async def _exchange_messages(
+        self, process: "_CallProcess", line: bytes, context: CallContext
+    ) -> Ending | None:
         """Send the request, pass progress on, and wait for the exit. Returns None if the process did not answer."""
         await process.open(line)
         if not process.is_started:
-            # Nothing will answer: the other end of the socket may stay open in a prepared process that was stopped.
+            # Nothing will answer: the other end of the socket may stay open in a
+            # prepared process that was stopped.
             return None
         ending: Ending | None = None
         try:
@@ -207,7 +250,9 @@ class Isolated:
                 else:
                     ending = message
         except ValueError:
-            error = f"The process of {self._id} gave an answer that cannot be understood"
+            error = (
+                f"The process of {self._id} gave an answer that cannot be understood"
+            )
             raise ToolFailure(FailureCode.RUNNER_ERROR, error, _LOOK_FIRST) from None
         # Its exit may be part of its work, such as writing a buffer to a file.
         await process.wait_for_exit()
@@ -221,9 +266,13 @@ class Isolated:
             case Finished():
                 return ending.result
             case Refused():
-                raise ToolFailure(ending.code, ending.message, ending.remedy, details=ending.details)
+                raise ToolFailure(
+                    ending.code, ending.message, ending.remedy, details=ending.details
+                )
             case Needed():
-                raise NeedsAction(ending.kind, ending.subject, ending.message, needs=ending.needs)
+                raise NeedsAction(
+                    ending.kind, ending.subject, ending.message, needs=ending.needs
+                )
             case Broken():
                 message = f"{self._id} failed: {ending.error}{ending.place}"
                 raise ToolFailure(FailureCode.RUNNER_ERROR, message, _LOOK_FIRST)
@@ -265,7 +314,9 @@ class _CallProcess:
 
     async def open(self, line: bytes) -> None:
         """Wait until the process is started, and then send it the request: a call that was not started never runs."""
-        self.answers, request = await asyncio.open_connection(sock=self._call, limit=MAX_LINE)
+        self.answers, request = await asyncio.open_connection(
+            sock=self._call, limit=MAX_LINE
+        )
         self._sockets.append(request)
         said, channel = await asyncio.open_connection(sock=self._channel)
         self._sockets.append(channel)
@@ -292,11 +343,14 @@ class _CallProcess:
         finally:
             reading.cancel()
 
-    async def _read_exit(self, said: asyncio.StreamReader, request: asyncio.StreamWriter) -> None:
+    async def _read_exit(
+        self, said: asyncio.StreamReader, request: asyncio.StreamWriter
+    ) -> None:
         word, _, code = (await _read_line(said)).partition(b" ")
         if word == b"exit":
             self.exit_code = int(code)
-        # All that it started is killed. If a process escaped that and holds the socket, this does not wait for it.
+        # All that it started is killed. If a process escaped that and holds the socket,
+        # this does not wait for it.
         asyncio.get_running_loop().call_later(_DRAIN_SECONDS, request.transport.abort)
 
     async def wait_for_exit(self) -> None:
@@ -307,7 +361,8 @@ class _CallProcess:
     async def end(self) -> None:
         """Kill the process and all that it started, and wait until they are gone."""
         if self._exit is not None and not self._exit.done():
-            # The prepared process kills a call when its channel has no writer any longer.
+            # The prepared process kills a call when its channel has no writer any
+            # longer.
             with suppress(OSError):
                 self._channel.shutdown(socket.SHUT_WR)
             await self.wait_for_exit()
@@ -331,7 +386,8 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 async def _kill_and_collect(process: "subprocess.Popen[bytes]") -> int | None:
     """Kill a process and all in its group, and collect its exit status."""
-    # It leads a session of its own, and until it is collected no other process can have its number.
+    # It leads a session of its own, and until it is collected no other process can have
+    # its number.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):

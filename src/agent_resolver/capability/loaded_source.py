@@ -16,7 +16,12 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import (
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
 from importlib.util import spec_from_file_location
 from pkgutil import iter_modules
 from types import CodeType, ModuleType
@@ -31,7 +36,9 @@ MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 _OURS: Final = "agent_resolver"
 _INSTALLED: Final = {"dist-packages", "site-packages"}
 """The folders that Python installs packages in; one may be below the root, in a virtual environment."""
-_STANDARD_LIBRARY: Final = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib"))
+_STANDARD_LIBRARY: Final = tuple(
+    os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
+)
 
 _Stamp = tuple[int, int, int, int, int]
 
@@ -68,7 +75,7 @@ class LoadedSources:
         self._is_complete = False
         """True in the process of an isolated call: what is not recorded is refused."""
 
-    # What is covered --------------------------------------------------------------------------------------------------
+    # What is covered ------------------------------------------------------------------
 
     def cover(self, root: str, modules: Iterable[str] = ()) -> None:
         """From now on, load modules below `root`, and in the packages of `modules`, from recorded sources."""
@@ -76,7 +83,12 @@ class LoadedSources:
         self._packages |= {_package_of(name) for name in modules}
         self._install()
 
-    def restore(self, sources: Iterable[ModuleSource], roots: Iterable[str], packages: Iterable[str]) -> None:
+    def restore(
+        self,
+        sources: Iterable[ModuleSource],
+        roots: Iterable[str],
+        packages: Iterable[str],
+    ) -> None:
         """Load modules from these sources alone, in a process that was given them."""
         self._recorded = {source.name: source for source in sources}
         self._roots = set(roots)
@@ -95,19 +107,26 @@ class LoadedSources:
 
     def _covers(self, name: str, file: str, package: str = "") -> bool:
         top = _package_of(name)
-        if top == _OURS or (file.startswith(_STANDARD_LIBRARY) and _INSTALLED.isdisjoint(file.split(os.sep))):
+        if top == _OURS or (
+            file.startswith(_STANDARD_LIBRARY)
+            and _INSTALLED.isdisjoint(file.split(os.sep))
+        ):
             return False
         if top in self._packages or top == package:
             return True
         return any(
-            file.startswith(root) and _INSTALLED.isdisjoint(file.removeprefix(root).split(os.sep))
+            file.startswith(root)
+            and _INSTALLED.isdisjoint(file.removeprefix(root).split(os.sep))
             for root in self._roots
         )
 
-    # Loading ----------------------------------------------------------------------------------------------------------
+    # Loading --------------------------------------------------------------------------
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Where Python finds a module: from its recorded source if it is covered, otherwise wherever others find it.
 
@@ -117,14 +136,22 @@ class LoadedSources:
         if self._is_complete and name in self._recorded:
             return self._recorded_spec(self._recorded[name])
         found = PathFinder.find_spec(name, path, target)
-        if found is None or found.origin is None or not self._covers(name, found.origin):
+        if (
+            found is None
+            or found.origin is None
+            or not self._covers(name, found.origin)
+        ):
             return None
         if isinstance(found.loader, SourcelessFileLoader):
             raise ImportError(f"`{found.origin}` has no source", name=name)  # noqa: TRY004 - as any failed import
         if not isinstance(found.loader, SourceFileLoader):
             return None
-        if self._is_complete or (name in self._elsewhere and name not in self._recorded):
-            raise ImportError(f"`{found.origin}` is not among the code that was loaded", name=name)
+        if self._is_complete or (
+            name in self._elsewhere and name not in self._recorded
+        ):
+            raise ImportError(
+                f"`{found.origin}` is not among the code that was loaded", name=name
+            )
         if name in self._loaded:
             self._recorded.pop(name, None)
         return self._recorded_spec(self._record(name, found.origin))
@@ -132,7 +159,9 @@ class LoadedSources:
     def _recorded_spec(self, source: ModuleSource) -> ModuleSpec | None:
         folders = [os.path.dirname(source.file)] if source.is_package else None
         loader = _RecordedLoader(source, self._loaded)
-        return spec_from_file_location(source.name, source.file, loader=loader, submodule_search_locations=folders)
+        return spec_from_file_location(
+            source.name, source.file, loader=loader, submodule_search_locations=folders
+        )
 
     def _record(self, name: str, file: str) -> ModuleSource:
         """The source of a module, read from its file unless it was before."""
@@ -146,7 +175,7 @@ class LoadedSources:
         self._stamps[source] = stamp
         return source
 
-    # The code of a capability -----------------------------------------------------------------------------------------
+    # The code of a capability ---------------------------------------------------------
 
     def code_of(self, module: str, file: str) -> tuple[ModuleSource, ...]:
         """The sources of a module and of all project modules that it imports by a statement, sorted by their path.
@@ -154,7 +183,8 @@ class LoadedSources:
         Statements inside functions count too, so that a module that is imported later is recorded now.
         """
         if self._is_complete:
-            # In the process of an isolated call, code is known from the process that recorded it.
+            # In the process of an isolated call, code is known from the process that
+            # recorded it.
             return ()
         package = _package_of(module)
         found = {module: self._record(module, file)}
@@ -208,7 +238,9 @@ class _RecordedLoader(SourceFileLoader):
 
 def code_digest(sources: Iterable[ModuleSource]) -> str:
     """One digest of all sources, the same on every machine."""
-    return digest([[source.path, sha256(source.content).hexdigest()] for source in sources])
+    return digest(
+        [[source.path, sha256(source.content).hexdigest()] for source in sources]
+    )
 
 
 def _read_source(file: str) -> tuple[bytes, _Stamp]:
@@ -221,7 +253,13 @@ def _read_source(file: str) -> tuple[bytes, _Stamp]:
 
 
 def _stamp_of(status: os.stat_result) -> _Stamp:
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 def _package_of(name: str) -> str:
@@ -254,7 +292,10 @@ def _expand_stars(names: Iterable[str]) -> Iterator[str]:
             continue
         file = _locate(package) or ""
         if os.path.basename(file) == "__init__.py":
-            yield from (f"{package}.{module.name}" for module in iter_modules([os.path.dirname(file)]))
+            yield from (
+                f"{package}.{module.name}"
+                for module in iter_modules([os.path.dirname(file)])
+            )
 
 
 def _with_parents(name: str) -> Iterator[str]:
@@ -283,7 +324,9 @@ def _imported_names(source: ModuleSource) -> tuple[str, ...]:
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     # A relative import outside of a package names nothing.
     usable = sorted(name for name in names if name and not name.startswith("."))
-    return tuple(dict.fromkeys(parent for name in usable for parent in _with_parents(name)))
+    return tuple(
+        dict.fromkeys(parent for name in usable for parent in _with_parents(name))
+    )
 
 
 def _base_of(node: ast.ImportFrom, package: str) -> str:
@@ -302,7 +345,11 @@ def sources_of(function: Callable[..., Any]) -> tuple[ModuleSource, ...]:
     """The code of a function's module, as `LoadedSources.code_of` gives it; empty if it comes from no source file."""
     module = getattr(function, "__module__", None)
     file = getattr(sys.modules.get(module or ""), "__file__", None)
-    if not isinstance(module, str) or not isinstance(file, str) or not file.endswith(".py"):
+    if (
+        not isinstance(module, str)
+        or not isinstance(file, str)
+        or not file.endswith(".py")
+    ):
         return ()
     try:
         return loaded_sources.code_of(module, os.path.abspath(file))

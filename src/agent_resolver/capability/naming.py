@@ -23,7 +23,8 @@ def domain_of(capability_id: str) -> str:
 
 def unsafe_name(capability_id: str, domain: str | None) -> Iterator[Unsafe]:
     """The faults of an id, and of a domain that was declared beside it."""
-    # MCP allows 1 to 128 letters, digits, underscores, hyphens and dots; we ask for a domain and a name.
+    # MCP allows 1 to 128 letters, digits, underscores, hyphens and dots; we ask for a
+    # domain and a name.
     if len(capability_id) > MAX_TOOL_NAME or not _ID.fullmatch(capability_id):
         shown = capability_id[:MAX_TOOL_NAME]
         message = f"`{shown}` is not an id: use lower case words with dots between, as `tickets.search`"

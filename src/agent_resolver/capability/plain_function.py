@@ -16,7 +16,10 @@ from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.descriptor import Labels, Rules
 
-_BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_BY_NAME: Final = (
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
 _RULES: Final = Rules(classification="CONFIDENTIAL")
 """The most that needs neither an approval nor a process of its own, because the author said nothing about the data."""
 _LABELS: Final = Labels(kind="CAPABILITY", allow_outbound=True)
@@ -73,19 +76,35 @@ class FunctionTool(Capability[..., Any]):
 
 def _unsafe_function(function: Callable[..., Any]) -> Iterator[Unsafe]:
     if not isinstance(function, types.FunctionType | types.MethodType):
-        yield Unsafe(code=UnsafeCode.BAD_SIGNATURE, message="it is not a function: write one with typed parameters")
+        yield Unsafe(
+            code=UnsafeCode.BAD_SIGNATURE,
+            message="it is not a function: write one with typed parameters",
+        )
         return
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        yield Unsafe(code=UnsafeCode.BAD_SIGNATURE, message="it yields many results, and a call has one")
+        yield Unsafe(
+            code=UnsafeCode.BAD_SIGNATURE,
+            message="it yields many results, and a call has one",
+        )
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in _BY_NAME:
-            message = "it is not given by its name: write each parameter as `name: type`"
-            yield Unsafe(at=(name,), code=UnsafeCode.VARIADIC_PARAMETERS, message=message)
+            message = (
+                "it is not given by its name: write each parameter as `name: type`"
+            )
+            yield Unsafe(
+                at=(name,), code=UnsafeCode.VARIADIC_PARAMETERS, message=message
+            )
         if parameter.annotation is parameter.empty:
             message = "its type is not said: annotate it"
-            yield Unsafe(at=(name,), code=UnsafeCode.MISSING_ANNOTATION, message=message)
+            yield Unsafe(
+                at=(name,), code=UnsafeCode.MISSING_ANNOTATION, message=message
+            )
     if "return" not in function.__annotations__:
-        yield Unsafe(at=("return",), code=UnsafeCode.MISSING_ANNOTATION, message="its type is not said: annotate it")
+        yield Unsafe(
+            at=("return",),
+            code=UnsafeCode.MISSING_ANNOTATION,
+            message="its type is not said: annotate it",
+        )
         return
     yield from _unsafe_annotations(function)
 
@@ -102,7 +121,9 @@ def _with_one_request(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as a capability is written: with one request, a context, and an object as its result."""
     request_type, context_name = _request_type(function)
     names = request_type.__struct_fields__
-    result_type, is_wrapped = _result_type(typing.get_type_hints(function, include_extras=True)["return"])
+    result_type, is_wrapped = _result_type(
+        typing.get_type_hints(function, include_extras=True)["return"]
+    )
 
     def arguments_of(request: Any, context: CallContext) -> dict[str, Any]:  # noqa: ANN401 - of the type made above
         given = {name: getattr(request, name) for name in names}
@@ -118,7 +139,11 @@ def _with_one_request(function: Callable[..., Any]) -> Callable[..., Any]:
         return give(function(**arguments_of(request, context)))
 
     adapter = call_async if inspect.iscoroutinefunction(function) else call
-    adapter.__annotations__ = {"request": request_type, "context": CallContext, "return": result_type}
+    adapter.__annotations__ = {
+        "request": request_type,
+        "context": CallContext,
+        "return": result_type,
+    }
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(adapter, name, getattr(function, name))
     return adapter
@@ -137,7 +162,12 @@ def _request_type(function: Callable[..., Any]) -> tuple[type[msgspec.Struct], s
         else:
             fields.append((name, hints[name], parameter.default))
     made = msgspec.defstruct(
-        "Arguments", fields, kw_only=True, frozen=True, forbid_unknown_fields=True, module=function.__module__
+        "Arguments",
+        fields,
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+        module=function.__module__,
     )
     return made, context_name
 
@@ -147,4 +177,6 @@ def _result_type(annotation: Any) -> tuple[Any, bool]:  # noqa: ANN401 - a type
     _, found = typed(annotation, "output", ("return",), needs_notes=False)
     if [each.code for each in found] != [UnsafeCode.NOT_AN_OBJECT]:
         return annotation, False
-    return msgspec.defstruct("Result", [("result", annotation)], kw_only=True, frozen=True), True
+    return msgspec.defstruct(
+        "Result", [("result", annotation)], kw_only=True, frozen=True
+    ), True

@@ -20,7 +20,17 @@ import msgspec
 
 from agent_resolver.capability.isolated_message import Preparation
 
-PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+PASSED_ON: Final = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
 """The environment variables that a process may need and that hold no secrets."""
 _END_SECONDS: Final = 1.0
 _PACKAGES: Final = str(Path(__file__).parents[2])
@@ -29,7 +39,8 @@ _START: Final = "import sys; sys.path.append(sys.argv[1]); from agent_resolver.c
 
 def can_fork() -> bool:
     """True where a prepared process can fork off calls, and find and kill all that they start."""
-    # Elsewhere a forked process may not use system libraries, and nothing gathers orphans.
+    # Elsewhere a forked process may not use system libraries, and nothing gathers
+    # orphans.
     return sys.platform == "linux"
 
 
@@ -56,7 +67,11 @@ class PreparedProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    env={name: value for name in PASSED_ON if (value := os.environ.get(name)) is not None},
+                    env={
+                        name: value
+                        for name in PASSED_ON
+                        if (value := os.environ.get(name)) is not None
+                    },
                     pass_fds=numbers,
                     start_new_session=True,
                 )
@@ -74,7 +89,9 @@ class PreparedProcess:
         channel, their_channel = socket.socketpair()
         try:
             with their_call, their_channel:
-                socket.send_fds(self._control, [b"."], [their_call.fileno(), their_channel.fileno()])
+                socket.send_fds(
+                    self._control, [b"."], [their_call.fileno(), their_channel.fileno()]
+                )
         except OSError:
             call.close()
             channel.close()
@@ -87,7 +104,8 @@ class PreparedProcess:
             status = Path(f"/proc/{self.process.pid}/stat").read_bytes()
         except OSError:
             return False
-        # The name of the program comes first, in parentheses, and may hold any characters.
+        # The name of the program comes first, in parentheses, and may hold any
+        # characters.
         return status.rpartition(b")")[2].split()[:1] == [b"T"]
 
     def close(self) -> None:
@@ -135,14 +153,21 @@ class PreparedProcesses:
             self._current_process()
 
     def _current_process(self) -> PreparedProcess:
-        self._former = [former for former in self._former if former.process.poll() is None]
+        self._former = [
+            former for former in self._former if former.process.poll() is None
+        ]
         preparation, present = self._prepare(), self._present
         if present is not None and present.is_stopped():
-            # A call did that: it runs as the same user. Nothing else would ever let it go on.
+            # A call did that: it runs as the same user. Nothing else would ever let it
+            # go on.
             present.process.kill()
             self._retire(present)
             present = None
-        if present is None or present.preparation is not preparation or present.parent != os.getpid():
+        if (
+            present is None
+            or present.preparation is not preparation
+            or present.parent != os.getpid()
+        ):
             self._retire(present)
             present = self._present = PreparedProcess(preparation, "loaded")
         return present
@@ -154,7 +179,8 @@ class PreparedProcesses:
             try:
                 former.process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
-                # Only one that a call stopped is killed: any other is about to end what its calls left behind.
+                # Only one that a call stopped is killed: any other is about to end what
+                # its calls left behind.
                 if former.is_stopped():
                     former.process.kill()
 

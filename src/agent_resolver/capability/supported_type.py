@@ -32,14 +32,27 @@ _WORDS: Final = date | datetime | time | timedelta | Decimal | UUID
 _SCALARS: Final = frozenset({types.NoneType, bool, int, float, str, *get_args(_WORDS)})
 _BINARY: Final = frozenset({bytes, bytearray, memoryview})
 _ARRAYS: Final = frozenset(
-    {list, set, frozenset, abc.Collection, abc.MutableSequence, abc.MutableSet, abc.Sequence, abc.Set}
+    {
+        list,
+        set,
+        frozenset,
+        abc.Collection,
+        abc.MutableSequence,
+        abc.MutableSet,
+        abc.Sequence,
+        abc.Set,
+    }
 )
 _MAPPINGS: Final = frozenset({dict, abc.Mapping, abc.MutableMapping})
-_CALLABLES: Final = frozenset({abc.Callable, type, types.FunctionType, types.MethodType, types.LambdaType})
+_CALLABLES: Final = frozenset(
+    {abc.Callable, type, types.FunctionType, types.MethodType, types.LambdaType}
+)
 _WRAPPERS: Final = (typing.Final, typing.Required, typing.NotRequired)
 
 
-def unsafe_in(annotation: Annotation, library: TypeLibrary, at: At, *, needs_examples: bool) -> list[Unsafe]:
+def unsafe_in(
+    annotation: Annotation, library: TypeLibrary, at: At, *, needs_examples: bool
+) -> list[Unsafe]:
     """Every construct of a type that tools do not support, with its place."""
     walk = _Walk(library, needs_examples=needs_examples)
     walk.visit(annotation, at)
@@ -71,7 +84,11 @@ def members_of(annotation: Annotation) -> tuple[Any, ...]:
     if not _is_union(annotation):
         return ()
     # By identity: a member may have no hash.
-    return tuple(member for member in get_args(annotation) if member is not types.NoneType and member is not UnsetType)
+    return tuple(
+        member
+        for member in get_args(annotation)
+        if member is not types.NoneType and member is not UnsetType
+    )
 
 
 def is_list(annotation: Annotation) -> bool:
@@ -101,7 +118,9 @@ class _Walk:
         self._fielded_classes: dict[int, tuple[Any, FieldedClass | None]] = {}
         """Maps the identity of an annotation to the annotation and the class with fields that it names, if any."""
 
-    def visit(self, annotation: Annotation, at: At, metadata: tuple[Any, ...] = ()) -> None:
+    def visit(
+        self, annotation: Annotation, at: At, metadata: tuple[Any, ...] = ()
+    ) -> None:
         """Report all that is not supported in a type and in the types inside of it."""
         self._deepest = max(self._deepest, len(at))
         if len(at) > MAX_DEPTH:
@@ -111,17 +130,22 @@ class _Walk:
         metadata = (*metadata, *more)
         self._report_found(self._library.unsafe_metadata(metadata, annotation), at)
         if type(annotation).__name__ == "TypeAliasType":
-            self._visit_once(annotation, at, lambda: self.visit(annotation.__value__, at))
+            self._visit_once(
+                annotation, at, lambda: self.visit(annotation.__value__, at)
+            )
         elif fielded := self._fielded_class_of(annotation):
             self._visit_once(annotation, at, lambda: self._visit_fields(fielded, at))
         else:
             self._visit_plain(annotation, at, metadata)
 
-    # Classes with fields ----------------------------------------------------------------------------------------------
+    # Classes with fields --------------------------------------------------------------
 
     def _fielded_class_of(self, annotation: Annotation) -> FieldedClass | None:
         if id(annotation) not in self._fielded_classes:
-            self._fielded_classes[id(annotation)] = annotation, self._read_fielded_class(annotation)
+            self._fielded_classes[id(annotation)] = (
+                annotation,
+                self._read_fielded_class(annotation),
+            )
         return self._fielded_classes[id(annotation)][1]
 
     def _read_fielded_class(self, annotation: Annotation) -> FieldedClass | None:
@@ -129,10 +153,19 @@ class _Walk:
             return self._library.fielded_class(annotation)
         except (NameError, AttributeError) as error:
             message = f"a type that it names is not there ({error}): import it, or define it at the top of the module"
-            return FieldedClass(fields=(), unsafe=(Unsafe(code=UnsafeCode.UNRESOLVED_ANNOTATION, message=message),))
+            return FieldedClass(
+                fields=(),
+                unsafe=(
+                    Unsafe(code=UnsafeCode.UNRESOLVED_ANNOTATION, message=message),
+                ),
+            )
 
-    def _visit_once(self, annotation: Annotation, at: At, look: abc.Callable[[], None]) -> None:
-        height = next((height for known, height in self._heights if known == annotation), None)
+    def _visit_once(
+        self, annotation: Annotation, at: At, look: abc.Callable[[], None]
+    ) -> None:
+        height = next(
+            (height for known, height in self._heights if known == annotation), None
+        )
         if annotation in self._within:
             message = f"`{_type_name(annotation)}` holds itself: refer to the inner one by an id"
             self._report(UnsafeCode.RECURSIVE_TYPE, at, message)
@@ -148,7 +181,11 @@ class _Walk:
                 self._report_too_deep(at)
 
     def _report_too_deep(self, at: At) -> None:
-        self._report(UnsafeCode.TOO_DEEP, at, f"it nests deeper than {MAX_DEPTH}: make it flatter")
+        self._report(
+            UnsafeCode.TOO_DEEP,
+            at,
+            f"it nests deeper than {MAX_DEPTH}: make it flatter",
+        )
 
     def _visit_fields(self, fielded: FieldedClass, at: At) -> None:
         self._report_found(fielded.unsafe, at)
@@ -171,9 +208,15 @@ class _Walk:
         if not note.description.strip():
             message = "nothing says what it is for: give it a `description`"
             self._report(UnsafeCode.MISSING_DESCRIPTION, at, message)
-        if self._needs_examples and not note.has_examples and not self._speaks_for_itself(field.annotation):
+        if (
+            self._needs_examples
+            and not note.has_examples
+            and not self._speaks_for_itself(field.annotation)
+        ):
             self._report(
-                UnsafeCode.MISSING_EXAMPLES, at, "nothing shows how it looks: give it `examples`, one at least"
+                UnsafeCode.MISSING_EXAMPLES,
+                at,
+                "nothing shows how it looks: give it `examples`, one at least",
             )
 
     def _note_of(self, annotation: Annotation, metadata: Sequence[Any] = ()) -> Note:
@@ -181,9 +224,14 @@ class _Walk:
         annotation, more = unwrapped(annotation)
         note = self._library.note((*metadata, *more))
         members = members_of(annotation)
-        inner = self._note_of(members[0]) if len(members) == 1 else Note(description=self._documentation(annotation))
+        inner = (
+            self._note_of(members[0])
+            if len(members) == 1
+            else Note(description=self._documentation(annotation))
+        )
         return Note(
-            description=note.description or inner.description, has_examples=note.has_examples or inner.has_examples
+            description=note.description or inner.description,
+            has_examples=note.has_examples or inner.has_examples,
         )
 
     def _documentation(self, annotation: Annotation) -> str:
@@ -202,9 +250,11 @@ class _Walk:
             return bool(items) and all(map(self._speaks_for_itself, items))
         return self._fielded_class_of(annotation) is not None
 
-    # All other types --------------------------------------------------------------------------------------------------
+    # All other types ------------------------------------------------------------------
 
-    def _visit_plain(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
+    def _visit_plain(
+        self, annotation: Annotation, at: At, metadata: Sequence[Any]
+    ) -> None:
         origin, arguments = origin_of(annotation) or annotation, get_args(annotation)
         if origin is Literal or (isinstance(origin, type) and origin in _SCALARS):
             return
@@ -221,13 +271,21 @@ class _Walk:
         else:
             self._report_found(_reason_refused(annotation, origin), at)
 
-    def _visit_union(self, annotation: Annotation, at: At, metadata: Sequence[Any]) -> None:
+    def _visit_union(
+        self, annotation: Annotation, at: At, metadata: Sequence[Any]
+    ) -> None:
         members = members_of(annotation)
         levels = [self._levels(member) for member in members]
         for level in sorted(set().union(*levels)):
-            alike = [member for member, found in zip(members, levels, strict=True) if level in found]
+            alike = [
+                member
+                for member, found in zip(members, levels, strict=True)
+                if level in found
+            ]
             # No tag is looked for inside of a list.
-            if len(alike) > 1 and (level or not self._library.is_discriminated(alike, metadata)):
+            if len(alike) > 1 and (
+                level or not self._library.is_discriminated(alike, metadata)
+            ):
                 names = " or ".join(f"`{_type_name(each)}`" for each in alike)
                 message = f"nothing tells {names} apart: give each a tag, and say which field holds it"
                 self._report(UnsafeCode.UNDISCRIMINATED_UNION, at, message)
@@ -250,7 +308,10 @@ class _Walk:
     def _check_enum(self, cls: type[Enum], at: At) -> None:
         self._report_found(self._library.unsafe_class(cls), at)
         self._report_found(_unsafe_enum(cls), at)
-        if not any(all(type(member.value) is value_type for member in cls) for value_type in (str, int)):
+        if not any(
+            all(type(member.value) is value_type for member in cls)
+            for value_type in (str, int)
+        ):
             message = f"the values of `{cls.__name__}` are not all strings, nor all integers: make them so"
             self._report(UnsafeCode.ARBITRARY_CLASS, at, message)
 
@@ -258,14 +319,24 @@ class _Walk:
         if arguments:
             self.visit(arguments[0], (*at, "[]"))
         else:
-            self._report(UnsafeCode.UNTYPED, at, "its items may be anything: say what they are, as `list[str]`")
+            self._report(
+                UnsafeCode.UNTYPED,
+                at,
+                "its items may be anything: say what they are, as `list[str]`",
+            )
 
-    def _visit_tuple(self, annotation: Annotation, arguments: Sequence[Any], at: At) -> None:
+    def _visit_tuple(
+        self, annotation: Annotation, arguments: Sequence[Any], at: At
+    ) -> None:
         if hasattr(annotation, "_fields"):
             message = f"the fields of `{_type_name(annotation)}` have no names in JSON: use a class whose fields have"
             self._report(UnsafeCode.POSITIONAL_FIELDS, at, message)
         elif annotation is tuple or annotation is typing.Tuple:  # noqa: UP006 - an author may write it
-            self._report(UnsafeCode.UNTYPED, at, "its items may be anything: say what they are, as `tuple[str, ...]`")
+            self._report(
+                UnsafeCode.UNTYPED,
+                at,
+                "its items may be anything: say what they are, as `tuple[str, ...]`",
+            )
         elif len(arguments) == 2 and arguments[1] is ...:  # noqa: PLR2004
             self.visit(arguments[0], (*at, "[]"))
         else:
@@ -274,11 +345,21 @@ class _Walk:
 
     def _visit_mapping(self, arguments: Sequence[Any], at: At) -> None:
         if not arguments:
-            self._report(UnsafeCode.UNTYPED, at, "its values may be anything: say what they are, as `dict[str, int]`")
+            self._report(
+                UnsafeCode.UNTYPED,
+                at,
+                "its values may be anything: say what they are, as `dict[str, int]`",
+            )
             return
         key, _ = unwrapped(arguments[0])
-        is_word = origin_of(key) is Literal and all(isinstance(value, str) for value in get_args(key))
-        if key is not str and not is_word and not (_is_class(key, Enum) and _is_class(key, str)):
+        is_word = origin_of(key) is Literal and all(
+            isinstance(value, str) for value in get_args(key)
+        )
+        if (
+            key is not str
+            and not is_word
+            and not (_is_class(key, Enum) and _is_class(key, str))
+        ):
             message = f"keys are strings in JSON, not `{_type_name(key)}`: use `str`, or a list of objects"
             self._report(UnsafeCode.NON_STRING_KEYS, at, message)
         self.visit(arguments[1], (*at, "{}"))
@@ -306,11 +387,20 @@ def _reason_refused(annotation: Annotation, origin: Annotation) -> Iterator[Unsa
     """The reason why a type is not supported."""
     name = _type_name(annotation)
     if annotation is Any or annotation is object or isinstance(annotation, TypeVar):
-        yield Unsafe(code=UnsafeCode.UNTYPED, message=f"`{name}` says nothing about its values: name their type")
+        yield Unsafe(
+            code=UnsafeCode.UNTYPED,
+            message=f"`{name}` says nothing about its values: name their type",
+        )
     elif isinstance(annotation, str | typing.ForwardRef):
-        yield Unsafe(code=UnsafeCode.UNRESOLVED_ANNOTATION, message=f"`{name}` names no type that is there: import it")
+        yield Unsafe(
+            code=UnsafeCode.UNRESOLVED_ANNOTATION,
+            message=f"`{name}` names no type that is there: import it",
+        )
     elif isinstance(origin, abc.Hashable) and origin in _CALLABLES:
-        yield Unsafe(code=UnsafeCode.CALLABLE, message="code is no JSON value: take a name, and choose by it")
+        yield Unsafe(
+            code=UnsafeCode.CALLABLE,
+            message="code is no JSON value: take a name, and choose by it",
+        )
     elif isinstance(origin, type) and origin in _BINARY:
         message = f"`{name}` has no form in JSON that all agree on: take a `str`, and say how it is encoded"
         yield Unsafe(code=UnsafeCode.BINARY, message=message)
@@ -339,7 +429,10 @@ def _is_constant(value: Value) -> bool:
         case list() | tuple() if not hasattr(value, "_fields"):
             return all(map(_is_constant, value))
         case dict():
-            return all(isinstance(key, str) and _is_constant(item) for key, item in value.items())
+            return all(
+                isinstance(key, str) and _is_constant(item)
+                for key, item in value.items()
+            )
         case set() | frozenset():
             return not value
         case _:
@@ -353,4 +446,8 @@ def _is_class(annotation: Annotation, base: type) -> bool:
 def _type_name(annotation: Annotation) -> str:
     if isinstance(annotation, typing.ForwardRef):
         return annotation.__forward_arg__
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation).removeprefix("typing.")
+    return (
+        annotation.__name__
+        if isinstance(annotation, type)
+        else str(annotation).removeprefix("typing.")
+    )

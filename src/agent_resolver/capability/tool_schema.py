@@ -73,7 +73,10 @@ def normalised(raw: Mapping[str, Any], *, is_closed: bool) -> dict[str, Any]:
     root = {key: value for key, value in raw.items() if key != "$defs"}
     # What is said beside a reference goes before what the definition says.
     while (name := _definition_name(root)) in definitions:
-        root = {**definitions[name], **{key: value for key, value in root.items() if key != "$ref"}}
+        root = {
+            **definitions[name],
+            **{key: value for key, value in root.items() if key != "$ref"},
+        }
     rewriter = _Rewriter(definitions, is_closed=is_closed)
     schema = {"$schema": DIALECT, **rewriter.of_class(root)}
     kept = rewriter.used()
@@ -90,7 +93,9 @@ class _Rewriter:
 
     def of_class(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of a class: its title is only the name it has in Python."""
-        return self._rewrite({key: value for key, value in schema.items() if key != "title"})
+        return self._rewrite(
+            {key: value for key, value in schema.items() if key != "title"}
+        )
 
     def used(self) -> dict[str, Any]:
         """Every definition that is needed, by the schema or by another definition, sorted by name."""
@@ -108,7 +113,9 @@ class _Rewriter:
         if name in self._definitions and name not in self._needed:
             self._needed.append(name)
         if "properties" in node:
-            node["properties"] = {name: self._rewrite(field) for name, field in node["properties"].items()}
+            node["properties"] = {
+                name: self._rewrite(field) for name, field in node["properties"].items()
+            }
             if self._is_closed:
                 node["additionalProperties"] = False
         for key in _LISTS:
@@ -127,16 +134,27 @@ def unsafe_schema(schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
     yield from _unsafe_keywords(places)
     yield from _unsafe_patterns(places)
     strange = [claim for claim in claims if not is_json(claim.value)]
-    # A schema with a value that is not JSON cannot be encoded; the type check has reported such a default already.
-    yield from (_unsafe_claim(claim, "it is no JSON value") for claim in strange if claim.is_example)
+    # A schema with a value that is not JSON cannot be encoded; the type check has
+    # reported such a default already.
+    yield from (
+        _unsafe_claim(claim, "it is no JSON value")
+        for claim in strange
+        if claim.is_example
+    )
     if strange:
         return
     size = len(msgspec.json.encode(schema))
     if size > MAX_BYTES:
-        message = f"its schema has {size} bytes, and {MAX_BYTES} is the most: make it smaller"
+        message = (
+            f"its schema has {size} bytes, and {MAX_BYTES} is the most: make it smaller"
+        )
         yield Unsafe(at=at, code=UnsafeCode.TOO_LARGE, message=message)
     elif fault := meta_fault(schema):
-        yield Unsafe(at=at, code=UnsafeCode.INVALID_SCHEMA, message=f"its schema is none of 2020-12: {fault}")
+        yield Unsafe(
+            at=at,
+            code=UnsafeCode.INVALID_SCHEMA,
+            message=f"its schema is none of 2020-12: {fault}",
+        )
     else:
         yield from _unsafe_claims(claims, schema, at)
 
@@ -146,7 +164,9 @@ def meta_fault(schema: dict[str, Any]) -> str | None:
     try:
         jsonschema_rs.meta.validate(schema)
     except jsonschema_rs.ValidationError as error:
-        return f"{'.'.join(map(str, error.instance_path)) or '(schema)'}: {error.message}"
+        return (
+            f"{'.'.join(map(str, error.instance_path)) or '(schema)'}: {error.message}"
+        )
     return None
 
 
@@ -155,7 +175,10 @@ def faults_of_example(shape: CompiledSchema, example: Value) -> list[str]:
     if not is_json(example):
         return ["it is no JSON value"]
     found = shape.iter_errors(example)
-    return sorted(f"{'.'.join(map(str, each.instance_path)) or '(example)'}: {each.message}" for each in found)
+    return sorted(
+        f"{'.'.join(map(str, each.instance_path)) or '(example)'}: {each.message}"
+        for each in found
+    )
 
 
 def is_json(value: Value, depth: int = 0) -> bool:
@@ -166,10 +189,13 @@ def is_json(value: Value, depth: int = 0) -> bool:
         case float():
             return isfinite(value)
         case list() | tuple():
-            return depth <= MAX_DEPTH and all(is_json(item, depth + 1) for item in value)
+            return depth <= MAX_DEPTH and all(
+                is_json(item, depth + 1) for item in value
+            )
         case dict():
             return depth <= MAX_DEPTH and all(
-                isinstance(key, str) and is_json(item, depth + 1) for key, item in value.items()
+                isinstance(key, str) and is_json(item, depth + 1)
+                for key, item in value.items()
             )
         case _:
             return False
@@ -190,7 +216,9 @@ class _Claim(Struct, frozen=True):
     is_example: bool
 
 
-def _schemas_within(schema: Mapping[str, Any], at: At, definitions: Mapping[str, Any]) -> Iterator[_Place]:
+def _schemas_within(
+    schema: Mapping[str, Any], at: At, definitions: Mapping[str, Any]
+) -> Iterator[_Place]:
     """Every schema inside of a schema, each definition once."""
     seen: set[str] = set()
     waiting = [_Place(at, schema)]
@@ -201,17 +229,30 @@ def _schemas_within(schema: Mapping[str, Any], at: At, definitions: Mapping[str,
         if name in definitions and name not in seen:
             seen.add(name)
             waiting.append(_Place(place.at, definitions[name]))
-        waiting.extend(_Place((*place.at, *step), inner) for step, inner in _direct_subschemas(place.schema))
+        waiting.extend(
+            _Place((*place.at, *step), inner)
+            for step, inner in _direct_subschemas(place.schema)
+        )
 
 
-def _direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    yield from (((name,), field) for name, field in schema.get("properties", {}).items())
-    for key, step in (("items", "[]"), ("additionalProperties", "{}"), ("propertyNames", "{}")):
+def _direct_subschemas(
+    schema: Mapping[str, Any],
+) -> Iterator[tuple[At, Mapping[str, Any]]]:
+    yield from (
+        ((name,), field) for name, field in schema.get("properties", {}).items()
+    )
+    for key, step in (
+        ("items", "[]"),
+        ("additionalProperties", "{}"),
+        ("propertyNames", "{}"),
+    ):
         if isinstance(schema.get(key), dict):
             yield (step,), schema[key]
     for key in ("anyOf", "oneOf"):
         yield from (((), member) for member in schema.get(key, ()))
-    yield from (((place,), item) for place, item in enumerate(schema.get("prefixItems", ())))
+    yield from (
+        ((place,), item) for place, item in enumerate(schema.get("prefixItems", ()))
+    )
 
 
 def _claims_of(place: _Place) -> Iterator[_Claim]:
@@ -226,7 +267,9 @@ def _unsafe_keywords(places: list[_Place]) -> Iterator[Unsafe]:
         for key in sorted(place.schema.keys() - _KEYWORDS - _HARMLESS):
             if not key.startswith("x-"):
                 message = f"`{key}` is no keyword of 2020-12, and nobody would follow it: say it with one that is"
-                yield Unsafe(at=place.at, code=UnsafeCode.INVALID_SCHEMA, message=message)
+                yield Unsafe(
+                    at=place.at, code=UnsafeCode.INVALID_SCHEMA, message=message
+                )
 
 
 def _unsafe_patterns(places: list[_Place]) -> Iterator[Unsafe]:
@@ -234,7 +277,8 @@ def _unsafe_patterns(places: list[_Place]) -> Iterator[Unsafe]:
         pattern = place.schema.get("pattern", "")
         if len(pattern) > MAX_PATTERN:
             message = (
-                f"its pattern has {len(pattern)} characters, and {MAX_PATTERN} is the most: check it in the function"
+                f"its pattern has {len(pattern)} characters, and {MAX_PATTERN} is the "
+                "most: check it in the function"
             )
             yield Unsafe(at=place.at, code=UnsafeCode.LONG_PATTERN, message=message)
         elif foreign := _foreign_syntax_in(pattern):
@@ -244,19 +288,33 @@ def _unsafe_patterns(places: list[_Place]) -> Iterator[Unsafe]:
 
 def _foreign_syntax_in(pattern: str) -> str:
     """The first part of a pattern that Python or Rust understands and ECMA 262 does not; empty if there is none."""
-    found = (match["group"] or match["possessive"] for match in _FOREIGN_PATTERN.finditer(pattern))
+    found = (
+        match["group"] or match["possessive"]
+        for match in _FOREIGN_PATTERN.finditer(pattern)
+    )
     return next(filter(None, found), "")
 
 
-def _unsafe_claims(claims: list[_Claim], schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
+def _unsafe_claims(
+    claims: list[_Claim], schema: dict[str, Any], at: At
+) -> Iterator[Unsafe]:
     """Examples and defaults that their own field refuses."""
     # One validator checks all of them: compiling one takes longer than everything else.
     inner = [_without_notes(claim.place.schema) for claim in claims]
-    whole = {"$defs": schema.get("$defs", {}), "prefixItems": [*inner, _without_notes(schema)]}
+    whole = {
+        "$defs": schema.get("$defs", {}),
+        "prefixItems": [*inner, _without_notes(schema)],
+    }
     try:
-        found = list(compile_schema(whole).iter_errors([claim.value for claim in claims]))
+        found = list(
+            compile_schema(whole).iter_errors([claim.value for claim in claims])
+        )
     except ValueError as error:
-        yield Unsafe(at=at, code=UnsafeCode.INVALID_SCHEMA, message=f"its schema cannot be used: {error}")
+        yield Unsafe(
+            at=at,
+            code=UnsafeCode.INVALID_SCHEMA,
+            message=f"its schema cannot be used: {error}",
+        )
         return
     wrong: dict[int, str] = {}
     for fault in found:
@@ -265,13 +323,21 @@ def _unsafe_claims(claims: list[_Claim], schema: dict[str, Any], at: At) -> Iter
 
 
 def _unsafe_claim(claim: _Claim, why: str) -> Unsafe:
-    code = UnsafeCode.INVALID_EXAMPLE if claim.is_example else UnsafeCode.INVALID_DEFAULT
+    code = (
+        UnsafeCode.INVALID_EXAMPLE if claim.is_example else UnsafeCode.INVALID_DEFAULT
+    )
     word = "an example" if claim.is_example else "its default"
-    return Unsafe(at=claim.place.at, code=code, message=f"{word} is none of its values: {why}")
+    return Unsafe(
+        at=claim.place.at, code=code, message=f"{word} is none of its values: {why}"
+    )
 
 
 def _without_notes(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in {"examples", "default", "$schema", "$defs"}}
+    return {
+        key: value
+        for key, value in schema.items()
+        if key not in {"examples", "default", "$schema", "$defs"}
+    }
 
 
 def _definition_name(schema: Mapping[str, Any]) -> str:
@@ -280,4 +346,7 @@ def _definition_name(schema: Mapping[str, Any]) -> str:
 
 
 def _order_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: node[key] for key in sorted(node, key=lambda key: (_ORDER.get(key, _ORDER["items"]), key))}
+    return {
+        key: node[key]
+        for key in sorted(node, key=lambda key: (_ORDER.get(key, _ORDER["items"]), key))
+    }

@@ -43,7 +43,9 @@ def typed(
     except (TypeError, NameError, ValueError) as error:
         if not found:
             message = f"there is no JSON Schema of it: {error}"
-            found.append(Unsafe(at=at, code=UnsafeCode.UNSUPPORTED_TYPE, message=message))
+            found.append(
+                Unsafe(at=at, code=UnsafeCode.UNSUPPORTED_TYPE, message=message)
+            )
         return None, found
     schema = normalised(raw, is_closed=direction == "input")
     found.extend(_not_an_object(schema, direction, at))
@@ -52,12 +54,21 @@ def typed(
         return None, found
     text = msgspec.json.encode(schema)
     encode = library.encoder(annotation, has_sets=b'"uniqueItems"' in text)
-    # Copied through JSON: the author's module may keep parts of it, such as a list of examples, and change them.
-    return Typed(schema=msgspec.json.decode(text), decode=library.decoder(annotation), encode=encode), []
+    # Copied through JSON: the author's module may keep parts of it, such as a list of
+    # examples, and change them.
+    return Typed(
+        schema=msgspec.json.decode(text),
+        decode=library.decoder(annotation),
+        encode=encode,
+    ), []
 
 
-def _not_an_object(schema: dict[str, Any], direction: Direction, at: At) -> list[Unsafe]:
-    if schema.get("type") == "object" and (direction == "output" or "properties" in schema):
+def _not_an_object(
+    schema: dict[str, Any], direction: Direction, at: At
+) -> list[Unsafe]:
+    if schema.get("type") == "object" and (
+        direction == "output" or "properties" in schema
+    ):
         return []
     message = "tools take and give objects with fields: put it into a class as a field"
     return [Unsafe(at=at, code=UnsafeCode.NOT_AN_OBJECT, message=message)]

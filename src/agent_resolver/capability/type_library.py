@@ -17,13 +17,17 @@ Value: TypeAlias = Any
 """Any value."""
 Direction = Literal["input", "output"]
 
-NOTE_KEYS: Final = frozenset({"title", "description", "examples", "deprecated", "format"})
+NOTE_KEYS: Final = frozenset(
+    {"title", "description", "examples", "deprecated", "format"}
+)
 """The keywords that an author may add to a schema: they describe it, and refuse no value."""
 
 
 OWN_METHODS: Final = ("__new__", "__init__", "__setattr__", "__getattribute__")
 """The methods that can change a value while it is made, filled or read, without a word in the schema."""
-_LIBRARIES: Final = frozenset({"builtins", "enum", "msgspec", "pydantic", "typing", "typing_extensions"})
+_LIBRARIES: Final = frozenset(
+    {"builtins", "enum", "msgspec", "pydantic", "typing", "typing_extensions"}
+)
 _GENERATED: Final = "<string>"
 """Where Python says that the code of a method lies which the decorator of dataclasses wrote."""
 
@@ -75,7 +79,9 @@ class TypeLibrary(Protocol):
         """
         ...
 
-    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+    def unsafe_metadata(
+        self, metadata: Sequence[Any], annotation: Annotation
+    ) -> Iterator[Unsafe]:
         """Everything in the metadata of an `Annotated` that is not safe."""
         ...
 
@@ -103,7 +109,9 @@ class TypeLibrary(Protocol):
         """A function that makes a value of the type from a JSON object, or raises `Undecodable`."""
         ...
 
-    def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:
+    def encoder(
+        self, annotation: Annotation, *, has_sets: bool
+    ) -> Callable[[Any], Any]:
         """A function that makes JSON from a value of the type."""
         ...
 
@@ -114,7 +122,9 @@ def standard_fielded_class(annotation: Annotation) -> FieldedClass | None:
         return _fielded_dataclass(annotation)
     if typing.is_typeddict(annotation):
         hints = typing.get_type_hints(annotation, include_extras=True)
-        fields = tuple(Field(name=name, annotation=hint) for name, hint in sorted(hints.items()))
+        fields = tuple(
+            Field(name=name, annotation=hint) for name, hint in sorted(hints.items())
+        )
         return FieldedClass(fields=fields, description=annotation.__doc__ or "")
     return None
 
@@ -125,9 +135,15 @@ def unsafe_post_init(name: str) -> Unsafe:
     return Unsafe(code=UnsafeCode.POST_INIT, message=message)
 
 
-def unsafe_methods(cls: type[Any], names: Sequence[str] = OWN_METHODS) -> Iterator[Unsafe]:
+def unsafe_methods(
+    cls: type[Any], names: Sequence[str] = OWN_METHODS
+) -> Iterator[Unsafe]:
     """The faults of a class whose author wrote one of these methods, in it or in a class that it is made of."""
-    authored = [base for base in cls.__mro__ if base.__module__.partition(".")[0] not in _LIBRARIES]
+    authored = [
+        base
+        for base in cls.__mro__
+        if base.__module__.partition(".")[0] not in _LIBRARIES
+    ]
     for name in names:
         methods = (vars(base).get(name) for base in authored)
         if any(method is not None and not _is_generated(method) for method in methods):
@@ -139,7 +155,9 @@ def _is_generated(method: Value) -> bool:
     function = getattr(method, "__func__", method)
     code = getattr(function, "__code__", None)
     module = getattr(function, "__globals__", {}).get("__name__", "")
-    return (code is not None and code.co_filename == _GENERATED) or module.partition(".")[0] in _LIBRARIES
+    return (code is not None and code.co_filename == _GENERATED) or module.partition(
+        "."
+    )[0] in _LIBRARIES
 
 
 def unsafe_default_factory(instead: str) -> Unsafe:
@@ -157,7 +175,8 @@ def unsafe_alias(other: str) -> Unsafe:
 def unsafe_validator(what: str) -> Unsafe:
     """The fault of code or a constraint that refuses or changes values and is not in the schema."""
     message = (
-        f"{what} refuses or changes values that the schema allows: say it with constraints, or check it in the function"
+        f"{what} refuses or changes values that the schema allows: say it with "
+        "constraints, or check it in the function"
     )
     return Unsafe(code=UnsafeCode.VALIDATOR, message=message)
 
@@ -171,10 +190,19 @@ def unsafe_schema_override(what: str) -> Unsafe:
 def _fielded_dataclass(cls: type[Any]) -> FieldedClass:
     hints = typing.get_type_hints(cls, include_extras=True)
     # The docstring that the decorator generates describes nothing.
-    described = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else ""
-    checked = (unsafe_post_init("__post_init__"),) if hasattr(cls, "__post_init__") else ()
+    described = (
+        cls.__doc__
+        if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(")
+        else ""
+    )
+    checked = (
+        (unsafe_post_init("__post_init__"),) if hasattr(cls, "__post_init__") else ()
+    )
     return FieldedClass(
-        fields=tuple(_field_of_dataclass(field, hints[field.name]) for field in dataclasses.fields(cls)),
+        fields=tuple(
+            _field_of_dataclass(field, hints[field.name])
+            for field in dataclasses.fields(cls)
+        ),
         description=described,
         unsafe=(*checked, *unsafe_methods(cls), *_unsafe_descriptors(cls)),
     )
@@ -184,7 +212,9 @@ def _unsafe_descriptors(cls: type[Any]) -> Iterator[Unsafe]:
     """The faults of fields that are properties, or the like, in the class: setting them runs code."""
     for field in dataclasses.fields(cls):
         found = inspect.getattr_static(cls, field.name, None)
-        if hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
+        if hasattr(type(found), "__set__") and not isinstance(
+            found, types.MemberDescriptorType
+        ):
             yield unsafe_post_init(type(found).__name__).within((field.name,))
 
 
@@ -194,5 +224,7 @@ def _field_of_dataclass(field: "dataclasses.Field[Any]", hint: Annotation) -> Fi
         name=field.name,
         annotation=hint,
         default=UNSET if field.default is dataclasses.MISSING else field.default,
-        unsafe=(unsafe_default_factory("use a constant, such as `()` or `None`"),) if made else (),
+        unsafe=(unsafe_default_factory("use a constant, such as `()` or `None`"),)
+        if made
+        else (),
     )

@@ -48,7 +48,9 @@ class MsgspecLibrary:
             unsafe=tuple(_unsafe_struct(cls)),
         )
 
-    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+    def unsafe_metadata(
+        self, metadata: Sequence[Any], annotation: Annotation
+    ) -> Iterator[Unsafe]:
         """A `Meta` that changes the schema or is not shown in it, and metadata that only another library reads."""
         for item in metadata:
             if isinstance(item, Meta):
@@ -64,27 +66,35 @@ class MsgspecLibrary:
     def note(self, metadata: Sequence[Any]) -> Note:
         """The description and examples of a `Meta`."""
         said = [
-            (item.description or more.get("description"), item.examples or more.get("examples"))
+            (
+                item.description or more.get("description"),
+                item.examples or more.get("examples"),
+            )
             for item in metadata
             if isinstance(item, Meta)
             for more in [item.extra_json_schema or {}]
         ]
         return Note(
-            description=next((str(description) for description, _ in said if description), ""),
+            description=next(
+                (str(description) for description, _ in said if description), ""
+            ),
             has_examples=any(examples for _, examples in said),
         )
 
     def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:  # noqa: ARG002
         """True if all of them are Structs with tags."""
         classes = [_struct_class(unwrapped(member)[0]) for member in members]
-        return all(cls is not None and cls.__struct_config__.tag is not None for cls in classes)
+        return all(
+            cls is not None and cls.__struct_config__.tag is not None for cls in classes
+        )
 
     def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:  # noqa: ARG002
         """The schema that msgspec makes."""
         try:
             return msgspec.json.schema(annotation)
         except KeyError:
-            # It names definitions by their classes, and loses one of two that are called the same.
+            # It names definitions by their classes, and loses one of two that are
+            # called the same.
             raise TypeError("two of its classes have one name: rename one") from None
 
     def decoder(self, annotation: Annotation) -> Callable[[dict[str, Any]], Any]:
@@ -99,10 +109,18 @@ class MsgspecLibrary:
 
         return decode
 
-    def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:  # noqa: ARG002
+    def encoder(
+        self,
+        annotation: Annotation,  # noqa: ARG002
+        *,
+        has_sets: bool,
+    ) -> Callable[[Any], Any]:
         """A function that makes JSON of values of the type; sets are always written in the same order."""
         order: Literal["deterministic"] | None = "deterministic" if has_sets else None
-        encode, decode = msgspec.json.Encoder(order=order).encode, msgspec.json.Decoder().decode
+        encode, decode = (
+            msgspec.json.Encoder(order=order).encode,
+            msgspec.json.Decoder().decode,
+        )
         # All the way through JSON: `to_builtins` would leave tuples as they are.
         return lambda value: decode(encode(value))
 
@@ -126,7 +144,9 @@ def _integers_for_whole_floats(value: Value) -> Value:
         case list():
             return [_integers_for_whole_floats(item) for item in value]
         case dict():
-            return {key: _integers_for_whole_floats(item) for key, item in value.items()}
+            return {
+                key: _integers_for_whole_floats(item) for key, item in value.items()
+            }
         case _:
             return value
 
@@ -134,7 +154,9 @@ def _integers_for_whole_floats(value: Value) -> Value:
 def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
     more = sorted((meta.extra_json_schema or {}).keys() - NOTE_KEYS)
     if more:
-        yield unsafe_schema_override(f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}")
+        yield unsafe_schema_override(
+            f"`extra_json_schema` with {', '.join(f'`{key}`' for key in more)}"
+        )
     if meta.tz is not None:
         yield unsafe_validator("`tz`")
     inner = {unwrapped(each)[0] for each in members_of(annotation) or [annotation]}
@@ -168,7 +190,14 @@ def _field_of_struct(field: structs.FieldInfo) -> Field:
     unsafe = []
     if field.encode_name != field.name:
         unsafe.append(unsafe_alias(field.encode_name))
-    if field.default_factory is not msgspec.NODEFAULT and field.default_factory not in _EMPTY:
-        unsafe.append(unsafe_default_factory("use a constant; an empty list or mapping is one"))
+    if (
+        field.default_factory is not msgspec.NODEFAULT
+        and field.default_factory not in _EMPTY
+    ):
+        unsafe.append(
+            unsafe_default_factory("use a constant; an empty list or mapping is one")
+        )
     default = UNSET if field.default is msgspec.NODEFAULT else field.default
-    return Field(name=field.name, annotation=field.type, default=default, unsafe=tuple(unsafe))
+    return Field(
+        name=field.name, annotation=field.type, default=default, unsafe=tuple(unsafe)
+    )

@@ -48,7 +48,13 @@ from pydantic.json_schema import (
 )
 from pydantic_core import PydanticUndefined
 
-from agent_resolver.capability.supported_type import MAX_DEPTH, is_list, is_mapping, members_of, unwrapped
+from agent_resolver.capability.supported_type import (
+    MAX_DEPTH,
+    is_list,
+    is_mapping,
+    members_of,
+    unwrapped,
+)
 from agent_resolver.capability.type_library import (
     NOTE_KEYS,
     OWN_METHODS,
@@ -69,7 +75,15 @@ from agent_resolver.capability.type_library import (
 )
 from agent_resolver.capability.unsafe import Unsafe, UnsafeCode
 
-_VALIDATORS: Final = (BeforeValidator, AfterValidator, WrapValidator, PlainValidator, SkipValidation, Predicate, Not)
+_VALIDATORS: Final = (
+    BeforeValidator,
+    AfterValidator,
+    WrapValidator,
+    PlainValidator,
+    SkipValidation,
+    Predicate,
+    Not,
+)
 _SERIALIZERS: Final = (PlainSerializer, WrapSerializer, SerializeAsAny)
 _OVERRIDES: Final = (WithJsonSchema, SkipJsonSchema)
 _BOUNDS: Final = (Gt, Ge, Lt, Le, MultipleOf)
@@ -88,18 +102,33 @@ class PydanticLibrary:
 
     def fielded_class(self, annotation: Annotation) -> FieldedClass | None:
         """The fields of a model, a dataclass (of pydantic or not) or a TypedDict."""
-        if not isinstance(annotation, type) or not hasattr(annotation, "__pydantic_fields__"):
+        if not isinstance(annotation, type) or not hasattr(
+            annotation, "__pydantic_fields__"
+        ):
             standard = standard_fielded_class(annotation)
-            more = (*self.unsafe_class(annotation), *_ignored_fields(annotation)) if standard else ()
-            return standard and structs.replace(standard, unsafe=(*standard.unsafe, *more))
+            more = (
+                (*self.unsafe_class(annotation), *_ignored_fields(annotation))
+                if standard
+                else ()
+            )
+            return standard and structs.replace(
+                standard, unsafe=(*standard.unsafe, *more)
+            )
         described = annotation.__doc__ or ""
         return FieldedClass(
-            fields=tuple(_field_of_model(name, info) for name, info in _fields_of(annotation).items()),
-            description="" if described.startswith(f"{annotation.__name__}(") else described,
+            fields=tuple(
+                _field_of_model(name, info)
+                for name, info in _fields_of(annotation).items()
+            ),
+            description=""
+            if described.startswith(f"{annotation.__name__}(")
+            else described,
             unsafe=tuple(_unsafe_class(annotation)),
         )
 
-    def unsafe_metadata(self, metadata: Sequence[Any], annotation: Annotation) -> Iterator[Unsafe]:
+    def unsafe_metadata(
+        self, metadata: Sequence[Any], annotation: Annotation
+    ) -> Iterator[Unsafe]:
         """Metadata that runs code, changes the schema, or is not shown in it."""
         only = _constrained_type(annotation)
         # By identity: a field says again what is in its annotation.
@@ -115,25 +144,37 @@ class PydanticLibrary:
         yield from _unsafe_config(getattr(cls, "__pydantic_config__", None) or {})
         yield from _unsafe_hooks(cls)
         for base in cls.__mro__:
-            # What `field_validator` and its like leave in a class that is not pydantic's.
-            marks = [name for name, value in vars(base).items() if hasattr(value, "decorator_info")]
+            # What `field_validator` and its like leave in a class that is not
+            # pydantic's.
+            marks = [
+                name
+                for name, value in vars(base).items()
+                if hasattr(value, "decorator_info")
+            ]
             yield from (unsafe_validator(f"`{name}`") for name in marks)
 
     def note(self, metadata: Sequence[Any]) -> Note:
         """The description and examples of a `Field`."""
         said = [item for item in metadata if isinstance(item, FieldInfo)]
         return Note(
-            description=next((each.description for each in said if each.description), ""),
+            description=next(
+                (each.description for each in said if each.description), ""
+            ),
             has_examples=any(each.examples for each in said),
         )
 
     def is_discriminated(self, members: Sequence[Any], metadata: Sequence[Any]) -> bool:  # noqa: ARG002
         """True if a discriminator is named."""
-        return any(isinstance(item, Discriminator) or getattr(item, "discriminator", None) for item in metadata)
+        return any(
+            isinstance(item, Discriminator) or getattr(item, "discriminator", None)
+            for item in metadata
+        )
 
     def schema(self, annotation: Annotation, direction: Direction) -> dict[str, Any]:
         """The schema that pydantic makes."""
-        mode: typing.Literal["validation", "serialization"] = "validation" if direction == "input" else "serialization"
+        mode: typing.Literal["validation", "serialization"] = (
+            "validation" if direction == "input" else "serialization"
+        )
         try:
             return TypeAdapter(annotation).json_schema(
                 mode=mode, by_alias=False, schema_generator=_JsonSchemaWithoutTitles
@@ -154,13 +195,18 @@ class PydanticLibrary:
 
         return decode
 
-    def encoder(self, annotation: Annotation, *, has_sets: bool) -> Callable[[Any], Any]:
+    def encoder(
+        self, annotation: Annotation, *, has_sets: bool
+    ) -> Callable[[Any], Any]:
         """A function that makes JSON of values of the type; sets are always written in the same order."""
         dump = TypeAdapter(annotation).serializer.to_python
         if not has_sets:
-            # Whether a value is one of the type is asked of the schema, in one place for all tools.
+            # Whether a value is one of the type is asked of the schema, in one place
+            # for all tools.
             return lambda value: dump(value, mode="json", warnings=False)
-        return lambda value: msgspec.to_builtins(dump(value, warnings=False), order="deterministic")
+        return lambda value: msgspec.to_builtins(
+            dump(value, warnings=False), order="deterministic"
+        )
 
 
 class _JsonSchemaWithoutTitles(GenerateJsonSchema):
@@ -175,24 +221,32 @@ class _JsonSchemaWithoutTitles(GenerateJsonSchema):
 
 def _render_validation_error(error: ValidationError) -> list[str]:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    return sorted(f"{'.'.join(map(str, fault['loc'])) or '(arguments)'}: {fault['type']}" for fault in faults)
+    return sorted(
+        f"{'.'.join(map(str, fault['loc'])) or '(arguments)'}: {fault['type']}"
+        for fault in faults
+    )
 
 
-# Classes --------------------------------------------------------------------------------------------------------------
+# Classes ------------------------------------------------------------------------------
 
 
 def _fields_of(cls: type[Any]) -> Mapping[str, FieldInfo]:
     if issubclass(cls, RootModel):
         return {}
     if issubclass(cls, BaseModel) and not cls.__pydantic_complete__:
-        # A type may have come to be after the class that names it; one that has not is found by its name.
+        # A type may have come to be after the class that names it; one that has not is
+        # found by its name.
         cls.model_rebuild(raise_errors=False)
     fields: Mapping[str, FieldInfo] = cls.__pydantic_fields__
     return fields
 
 
 def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
-    yield from _unsafe_config(getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {})
+    yield from _unsafe_config(
+        getattr(cls, "model_config", None)
+        or getattr(cls, "__pydantic_config__", None)
+        or {}
+    )
     yield from _unsafe_decorators(cls.__pydantic_decorators__)
     if not issubclass(cls, BaseModel):
         yield from _unsafe_hooks(cls)
@@ -225,16 +279,26 @@ def _ignored_fields(cls: type[Any]) -> Iterator[Unsafe]:
 
 def _unsafe_hooks(cls: type[Any]) -> Iterator[Unsafe]:
     """The hooks for pydantic in a class that is not a model."""
-    return (unsafe(f"`{hook}`") for hook, unsafe in _HOOKS.items() if hasattr(cls, hook))
+    return (
+        unsafe(f"`{hook}`") for hook, unsafe in _HOOKS.items() if hasattr(cls, hook)
+    )
 
 
 def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
     if config.get("extra") == "allow":
         message = "it takes fields that no schema names: declare each of them, or one mapping for them"
         yield Unsafe(code=UnsafeCode.OPEN_OBJECT, message=message)
-    yield from (_unsafe_transform(f"`str_{key}`") for key in _TRANSFORMS if config.get(f"str_{key}"))
+    yield from (
+        _unsafe_transform(f"`str_{key}`")
+        for key in _TRANSFORMS
+        if config.get(f"str_{key}")
+    )
     yield from _unsafe_extra(config.get("json_schema_extra"))
-    for key in ("model_title_generator", "field_title_generator", "json_schema_mode_override"):
+    for key in (
+        "model_title_generator",
+        "field_title_generator",
+        "json_schema_mode_override",
+    ):
         if config.get(key):
             yield unsafe_schema_override(f"`{key}`")
     if config.get("json_encoders"):
@@ -243,22 +307,33 @@ def _unsafe_config(config: Mapping[str, Any]) -> Iterator[Unsafe]:
 
 def _unsafe_decorators(found: Value) -> Iterator[Unsafe]:
     for name, decorator in {**found.validators, **found.field_validators}.items():
-        yield from (unsafe_validator(f"`{name}`").within((field,)) for field in decorator.info.fields)
-    yield from (unsafe_validator(f"`{name}`") for name in {**found.root_validators, **found.model_validators})
+        yield from (
+            unsafe_validator(f"`{name}`").within((field,))
+            for field in decorator.info.fields
+        )
+    yield from (
+        unsafe_validator(f"`{name}`")
+        for name in {**found.root_validators, **found.model_validators}
+    )
     for name, decorator in found.field_serializers.items():
-        yield from (_unsafe_serializer(f"`{name}`").within((field,)) for field in decorator.info.fields)
+        yield from (
+            _unsafe_serializer(f"`{name}`").within((field,))
+            for field in decorator.info.fields
+        )
     yield from (_unsafe_serializer(f"`{name}`") for name in found.model_serializers)
     for name in found.computed_fields:
         message = "it is computed, and callers cannot give it: make it a field that the function fills in"
         yield Unsafe(at=(name,), code=UnsafeCode.COMPUTED_FIELD, message=message)
 
 
-# Fields ---------------------------------------------------------------------------------------------------------------
+# Fields -------------------------------------------------------------------------------
 
 
 def _field_of_model(name: str, info: FieldInfo) -> Field:
     aliases = [
-        other for other in (info.alias, info.validation_alias, info.serialization_alias) if other not in (None, name)
+        other
+        for other in (info.alias, info.validation_alias, info.serialization_alias)
+        if other not in (None, name)
     ]
     return Field(
         name=name,
@@ -351,7 +426,9 @@ def _unsafe_extra(extra: Value) -> Iterator[Unsafe]:
     if callable(extra):
         yield unsafe_schema_override("a `json_schema_extra` that is a function")
     elif extra and (more := sorted(extra.keys() - NOTE_KEYS)):
-        yield unsafe_schema_override(f"`json_schema_extra` with {', '.join(f'`{key}`' for key in more)}")
+        yield unsafe_schema_override(
+            f"`json_schema_extra` with {', '.join(f'`{key}`' for key in more)}"
+        )
 
 
 def _unsafe_discriminator(item: Discriminator) -> Iterator[Unsafe]:

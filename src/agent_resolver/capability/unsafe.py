@@ -75,7 +75,10 @@ class Unsafe(Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         """The place in one word, such as `request.tags[]`."""
-        return ".".join(map(str, self.at)).replace(".[]", "[]").replace(".{}", "{}") or "(function)"
+        return (
+            ".".join(map(str, self.at)).replace(".[]", "[]").replace(".{}", "{}")
+            or "(function)"
+        )
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

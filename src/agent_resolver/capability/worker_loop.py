@@ -26,7 +26,11 @@ PATIENCE_SECONDS: Final = 1.0
 class _LoopCall:
     """One call of an async function."""
 
-    def __init__(self, function: Callable[..., Coroutine[Any, Any, Any]], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Coroutine[Any, Any, Any]],
+        arguments: tuple[Any, ...],
+    ) -> None:
         self.function = function
         self.arguments = arguments
         self.context: Context = copy_context()
@@ -123,7 +127,8 @@ class _LoopThread:
         asyncio.set_event_loop(self.loop)
         is_ended = False
         while not (is_ended or self.loop.is_closed()):
-            # A task that a function started may raise SystemExit, which ends `run_forever` for all others.
+            # A task that a function started may raise SystemExit, which ends
+            # `run_forever` for all others.
             with suppress(BaseException):
                 self.loop.run_forever()
             is_ended = self._is_over and not self._running
@@ -138,7 +143,11 @@ class WorkerLoop:
         self._lock = Lock()
         self._present: _LoopThread | None = None
 
-    async def run(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:  # noqa: ANN401 - any function
+    async def run(
+        self,
+        function: Callable[..., Coroutine[Any, Any, Any]],
+        *arguments: Any,  # noqa: ANN401 - any function
+    ) -> Any:  # noqa: ANN401 - any function
         """Call an async function, with the context variables of the caller.
 
         Raises:

@@ -35,7 +35,9 @@ class Pace:
 
     def __init__(self) -> None:
         self.is_quick = True
-        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            WeakKeyDictionary()
+        )
 
     def room(self) -> asyncio.Semaphore:
         """Holds back calls while the function has all the threads that it may have."""
@@ -49,9 +51,20 @@ class Pace:
 class _Job:
     """One call of a function."""
 
-    __slots__ = ("arguments", "context", "error", "finished", "function", "future", "result", "state")
+    __slots__ = (
+        "arguments",
+        "context",
+        "error",
+        "finished",
+        "function",
+        "future",
+        "result",
+        "state",
+    )
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
         self.function = function
         self.arguments = arguments
         self.context = copy_context()
@@ -70,7 +83,9 @@ class _Job:
         try:
             self.result = self.context.run(self.function, *self.arguments)
         except StopIteration as stop:  # A coroutine cannot pass it on.
-            self.error = RuntimeError("it raised StopIteration").with_traceback(stop.__traceback__)
+            self.error = RuntimeError("it raised StopIteration").with_traceback(
+                stop.__traceback__
+            )
         except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets it
             self.error = raised
 
@@ -106,7 +121,12 @@ class WorkerThreads:
         self._free = 0
         """The threads that wait for a job, less the jobs that wait for a thread."""
 
-    async def run(self, pace: Pace, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function
+    async def run(
+        self,
+        pace: Pace,
+        function: Callable[..., Any],
+        *arguments: Any,  # noqa: ANN401 - any function
+    ) -> Any:  # noqa: ANN401 - any function
         """Call a function in a thread, with the context variables of the caller.
 
         Raises:
@@ -169,7 +189,8 @@ class WorkerThreads:
                 job.state = "finished"
                 self._free += 1
             job.tell()
-            # While it waits for the next one, it must not keep this one and its arguments alive.
+            # While it waits for the next one, it must not keep this one and its
+            # arguments alive.
             del job
 
 

@@ -5,8 +5,14 @@ from agent_resolver.catalog.capability import (
     derived_capabilities as derived_capabilities,
 )
 from agent_resolver.catalog.catalog import MAX_PAGE as MAX_PAGE, Catalog as Catalog
-from agent_resolver.catalog.client_folder import client_folders as client_folders, eager_folders as eager_folders
-from agent_resolver.catalog.cursor import decode_cursor as decode_cursor, encode_cursor as encode_cursor
+from agent_resolver.catalog.client_folder import (
+    client_folders as client_folders,
+    eager_folders as eager_folders,
+)
+from agent_resolver.catalog.cursor import (
+    decode_cursor as decode_cursor,
+    encode_cursor as encode_cursor,
+)
 from agent_resolver.catalog.entry import Definition as Definition, Entry as Entry
 from agent_resolver.catalog.errors import (
     BadCursor as BadCursor,
@@ -31,8 +37,16 @@ from agent_resolver.catalog.mention_rewrite import (
     rewrite_mentions as rewrite_mentions,
 )
 from agent_resolver.catalog.naming import Named as Named, addresses as addresses
-from agent_resolver.catalog.query import Changes as Changes, Judge as Judge, Query as Query, View as View
-from agent_resolver.catalog.reader import read_entry as read_entry, refused_name as refused_name
+from agent_resolver.catalog.query import (
+    Changes as Changes,
+    Judge as Judge,
+    Query as Query,
+    View as View,
+)
+from agent_resolver.catalog.reader import (
+    read_entry as read_entry,
+    refused_name as refused_name,
+)
 from agent_resolver.catalog.repair import repaired as repaired
 from agent_resolver.catalog.role import parse_roles as parse_roles
 from agent_resolver.catalog.uri import (

@@ -28,7 +28,9 @@ class Cache(Generic[Key, Value]):
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._bytes = self._hits = self._misses = self._evictions = 0
 
-    def get(self, key: Key, holds: Callable[[Value], bool] = lambda _: True) -> Value | None:
+    def get(
+        self, key: Key, holds: Callable[[Value], bool] = lambda _: True
+    ) -> Value | None:
         """The value, which is now the one used last; one that does not hold any more is forgotten."""
         found = self._values.get(key)
         if found is not None and not holds(found[0]):
@@ -67,4 +69,6 @@ class Cache(Generic[Key, Value]):
     @property
     def counters(self) -> Counters:
         """How it did so far."""
-        return Counters(self._hits, self._misses, self._evictions, len(self._values), self._bytes)
+        return Counters(
+            self._hits, self._misses, self._evictions, len(self._values), self._bytes
+        )

@@ -48,4 +48,6 @@ def derived_capabilities(description: str) -> tuple[str, ...]:
     words = _WORD.findall(description.lower())
     pairs = [f"{one}-{other}" for one, other in pairwise(words)]
     parts = [part for word in words for part in (word, *re.split("[-/]", word))]
-    return tuple(sorted({SYNONYMS.get(word, word) for word in (*parts, *pairs)} & WORDS))
+    return tuple(
+        sorted({SYNONYMS.get(word, word) for word in (*parts, *pairs)} & WORDS)
+    )

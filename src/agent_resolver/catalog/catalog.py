@@ -30,7 +30,15 @@ from agent_resolver.catalog.listing import (
     write_agent,
 )
 from agent_resolver.catalog.naming import Named, addresses
-from agent_resolver.catalog.query import EVERYTHING, Changes, Finding, Judge, Page, Query, View
+from agent_resolver.catalog.query import (
+    EVERYTHING,
+    Changes,
+    Finding,
+    Judge,
+    Page,
+    Query,
+    View,
+)
 from agent_resolver.catalog.reader import content_digest, read_entry
 from agent_resolver.catalog.role import ROLES_FILE, Role, parse_roles, with_role
 from agent_resolver.catalog.search import search_index
@@ -63,13 +71,17 @@ _issue_decoder = msgspec.json.Decoder(Issue)
 class Catalog:
     """The agent files below some folders. Not for several threads at once."""
 
-    def __init__(self, roots: Sequence[str], index: CatalogIndex, *, judge: Judge | None = None) -> None:
+    def __init__(
+        self, roots: Sequence[str], index: CatalogIndex, *, judge: Judge | None = None
+    ) -> None:
         """The catalog of these folders or files; nothing is read before `refresh`."""
         self.roots = tuple(roots)
         self._disk = FolderScan(self.roots)
         self._index = index
         self._judge = judge
-        self._definitions: Cache[str, tuple[Identity, Definition]] = Cache(CACHED_DEFINITIONS, _CACHED_BYTES)
+        self._definitions: Cache[str, tuple[Identity, Definition]] = Cache(
+            CACHED_DEFINITIONS, _CACHED_BYTES
+        )
         self._known_version = -1
         self._listing, self._strict_listing, self._total = "", "", 0
         self._seen: str | None = None
@@ -101,7 +113,7 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Keeping up with the disk -----------------------------------------------------------------------------------------
+    # Keeping up with the disk ---------------------------------------------------------
 
     @property
     def watched(self) -> tuple[list[str], list[str]]:
@@ -152,22 +164,36 @@ class Catalog:
             return Changes()
         before, after = self._told, told(self._index.each(ADDRESSES))
         if before is None:
-            # Another process has been at it before anything was noted: then anything may have changed.
+            # Another process has been at it before anything was noted: then anything
+            # may have changed.
             before = after if after.digest == self._seen else NOTHING
         self._told, self._seen = after, after.digest
         changed = before.changed(after)
         strict = frozenset(uri for uri in changed if before.has(uri) or after.has(uri))
-        ranks = {uri: min(rank for told in (before, after) if (rank := told.rank(uri)) is not None) for uri in changed}
-        return Changes(changed, strict, {uri: rank for uri, rank in ranks.items() if rank})
+        ranks = {
+            uri: min(
+                rank for told in (before, after) if (rank := told.rank(uri)) is not None
+            )
+            for uri in changed
+        }
+        return Changes(
+            changed, strict, {uri: rank for uri, rank in ranks.items() if rank}
+        )
 
     def _refresh(self) -> None:
         scanned = self._scan()
         roles = self._roles()
         basis = self._basis(roles)
-        state = sha256(msgspec.json.encode([basis, scanned], order="deterministic")).hexdigest()
+        state = sha256(
+            msgspec.json.encode([basis, scanned], order="deterministic")
+        ).hexdigest()
         if self._index.meta("state") == state:
             return
-        found = {(root, path): seen for root, files in enumerate(scanned) for path, seen in files.items()}
+        found = {
+            (root, path): seen
+            for root, files in enumerate(scanned)
+            for path, seen in files.items()
+        }
         self._known_version = -1
         with self._index.transaction() as connection:
             # Only now nobody else writes: another process may have been faster.
@@ -179,13 +205,26 @@ class Catalog:
             is_same_reader = self._index.meta("reader") == __version__
             rows = self._index.rows("SELECT root, path, mtime, size, inode FROM file")
             known = {(row[0], row[1]): row[2:] for row in rows}
-            stale = sorted(key for key, seen in found.items() if not is_same_reader or known.get(key) != seen)
+            stale = sorted(
+                key
+                for key, seen in found.items()
+                if not is_same_reader or known.get(key) != seen
+            )
             read = [(key, found[key], self._read(key)) for key in stale]
-            names = self._write_files(connection, read, [key for key in known if key not in found])
+            names = self._write_files(
+                connection, read, [key for key in known if key not in found]
+            )
             is_same_basis = self._index.meta("basis") == basis
             self._write_agents(connection, names if is_same_basis else None, roles)
-            facts = {"reader": __version__, "basis": basis, "state": state, **digests(connection)}
-            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
+            facts = {
+                "reader": __version__,
+                "basis": basis,
+                "state": state,
+                **digests(connection),
+            }
+            connection.executemany(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items()
+            )
 
     def _mended(self, action: Callable[[], Value]) -> Value:
         """What the action gives; where the index is damaged or cannot be used, there is another one first."""
@@ -229,24 +268,37 @@ class Catalog:
                 if is_there:
                     found, issues = _roles_of(path)
                     roles = {**found, **roles}
-                    self._role_files = {**dict.fromkeys(found, path), **self._role_files}
+                    self._role_files = {
+                        **dict.fromkeys(found, path),
+                        **self._role_files,
+                    }
                     self._role_issues += [Finding(path, issue) for issue in issues]
             self._known_roles, self._roles_seen = roles, seen
         return self._known_roles
 
     def _basis(self, roles: dict[str, Role]) -> str:
         """All that a listing depends on but the agent files."""
-        said = [__version__, self.roots, sorted(roles.items()), self._judge.key if self._judge else None]
+        said = [
+            __version__,
+            self.roots,
+            sorted(roles.items()),
+            self._judge.key if self._judge else None,
+        ]
         return sha256(msgspec.json.encode(said)).hexdigest()
 
     def _write_files(
-        self, connection: sqlite3.Connection, read: list[tuple[Key, Identity, Entry | Issue | None]], gone: list[Key]
+        self,
+        connection: sqlite3.Connection,
+        read: list[tuple[Key, Identity, Entry | Issue | None]],
+        gone: list[Key],
     ) -> set[str]:
         """Write what the files say; the names that came, went or changed hands."""
         touched = [*gone, *(key for key, _, _ in read)]
         names = set()
         for key in touched:
-            row = connection.execute("SELECT id, name FROM file WHERE root = ? AND path = ?", key).fetchone()
+            row = connection.execute(
+                "SELECT id, name FROM file WHERE root = ? AND path = ?", key
+            ).fetchone()
             if row:
                 names.add(row[1])
                 remove_agents(connection, [row[0]])
@@ -256,19 +308,36 @@ class Catalog:
             issue = msgspec.json.encode(found) if isinstance(found, Issue) else None
             connection.execute(
                 "INSERT INTO file (root, path, mtime, size, inode, name, entry, issue) VALUES (?,?,?,?,?,?,?,?)",
-                (*key, *seen, entry.name if entry else None, msgspec.json.encode(entry) if entry else None, issue),
+                (
+                    *key,
+                    *seen,
+                    entry.name if entry else None,
+                    msgspec.json.encode(entry) if entry else None,
+                    issue,
+                ),
             )
             names.add(entry.name if entry else None)
         return {name for name in names if name is not None}
 
-    def _write_agents(self, connection: sqlite3.Connection, names: set[str] | None, roles: dict[str, Role]) -> None:
+    def _write_agents(
+        self,
+        connection: sqlite3.Connection,
+        names: set[str] | None,
+        roles: dict[str, Role],
+    ) -> None:
         """List the agents of these names anew, or all: an address depends on every agent of its name."""
-        question = "SELECT id, root, path, name, entry FROM file WHERE entry IS NOT NULL"
+        question = (
+            "SELECT id, root, path, name, entry FROM file WHERE entry IS NOT NULL"
+        )
         if names is None:
             rows = connection.execute(question).fetchall()
         else:
             by_name = f"{question} AND name = ?"
-            rows = [row for name in sorted(names) for row in connection.execute(by_name, [name])]
+            rows = [
+                row
+                for name in sorted(names)
+                for row in connection.execute(by_name, [name])
+            ]
         remove_agents(connection, [row[0] for row in rows])
         entries = {row[0]: ((row[1], row[2]), row[4]) for row in rows}
         for address in addresses([Named(*row[:4]) for row in rows], self.roots):
@@ -280,13 +349,17 @@ class Catalog:
 
     def _verdict(self, key: Key, entry: Entry) -> Verdict:
         if not entry.requires or self._judge is None:
-            return Verdict("not-required") if not entry.requires else Verdict("unresolved", "there is no index")
+            return (
+                Verdict("not-required")
+                if not entry.requires
+                else Verdict("unresolved", "there is no index")
+            )
         try:
             return self._judge.of(self._bytes(key))
         except FileError:
             return Verdict("unresolved", "the agent file cannot be read")
 
-    # Listings ---------------------------------------------------------------------------------------------------------
+    # Listings -------------------------------------------------------------------------
 
     @property
     def listing(self) -> str:
@@ -304,13 +377,22 @@ class Catalog:
         """Notice when another process has brought the index up to date."""
         version = self._index.version
         if version != self._known_version:
-            self._listing, self._strict_listing = self._index.meta("listing"), self._index.meta("strict")
+            self._listing, self._strict_listing = (
+                self._index.meta("listing"),
+                self._index.meta("strict"),
+            )
             self._total = int(self._index.rows("SELECT count(*) FROM agent")[0][0])
             # An address may be another file's now, and a file may have another role.
             self._definitions.clear()
             self._known_version = version
 
-    def page(self, cursor: str | None = None, limit: int = DEFAULT_PAGE, *, view: View = EVERYTHING) -> Page:
+    def page(
+        self,
+        cursor: str | None = None,
+        limit: int = DEFAULT_PAGE,
+        *,
+        view: View = EVERYTHING,
+    ) -> Page:
         """The agents of a view after `cursor`, by name.
 
         Raises:
@@ -329,22 +411,38 @@ class Catalog:
         after: list[Any] = []
         if cursor:
             last = decode_cursor(cursor, listing)
-            condition += " AND (name, uri) > ((SELECT name FROM agent WHERE uri = ?), ?)"
+            condition += (
+                " AND (name, uri) > ((SELECT name FROM agent WHERE uri = ?), ?)"
+            )
             after = [last, last]
         rows = self._index.rows(
             f"SELECT {COLUMNS} FROM agent WHERE {condition} ORDER BY name, uri LIMIT ?",  # noqa: S608 - fixed words
             [*after, limit + 1],
         )
         if cursor and not rows:
-            raise BadCursor("it was not given by this server")  # A page that is the last one comes without any.
+            raise BadCursor(
+                "it was not given by this server"
+            )  # A page that is the last one comes without any.
         total = self._total
         if not view.is_whole:
-            total = int(self._index.rows(f"SELECT count(*) FROM agent WHERE {view.condition}")[0][0])  # noqa: S608 - fixed
+            total = int(
+                self._index.rows(f"SELECT count(*) FROM agent WHERE {view.condition}")[  # noqa: S608 - fixed
+                    0
+                ][0]
+            )
         agents = tuple(map(listed, rows[:limit]))
-        return Page(agents, total, encode_cursor(listing, agents[-1].uri) if len(rows) > limit else None)
+        return Page(
+            agents,
+            total,
+            encode_cursor(listing, agents[-1].uri) if len(rows) > limit else None,
+        )
 
     def search(
-        self, query: Query | str, limit: int | None = DEFAULT_PAGE, *, view: View = EVERYTHING
+        self,
+        query: Query | str,
+        limit: int | None = DEFAULT_PAGE,
+        *,
+        view: View = EVERYTHING,
     ) -> tuple[Listed, ...]:
         """The agents that fit all that is asked for: the best fit for the text first, else by name; None for all.
 
@@ -360,20 +458,35 @@ class Catalog:
         return self._mended(lambda: self._row(AgentUri(uri))) is not None
 
     def completions(
-        self, start: str, limit: int = MAX_PAGE, *, is_path: bool = False, view: View = EVERYTHING
+        self,
+        start: str,
+        limit: int = MAX_PAGE,
+        *,
+        is_path: bool = False,
+        view: View = EVERYTHING,
     ) -> tuple[tuple[str, ...], int]:
         """The names, or the addresses without their scheme, that start like this, and how many there are."""
         words = _PATHS if is_path else "agent"
-        return self._mended(lambda: self._completions(start, limit, words, view.condition))
+        return self._mended(
+            lambda: self._completions(start, limit, words, view.condition)
+        )
 
-    def _completions(self, start: str, limit: int, words: str, shown: str) -> tuple[tuple[str, ...], int]:
-        pattern = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    def _completions(
+        self, start: str, limit: int, words: str, shown: str
+    ) -> tuple[tuple[str, ...], int]:
+        pattern = (
+            start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        )
         where = f"FROM (SELECT DISTINCT name FROM {words} WHERE name LIKE ? ESCAPE '\\' AND {shown})"  # noqa: S608 - fixed
-        rows = self._index.rows(f"SELECT name {where} ORDER BY name LIMIT ?", [pattern, limit])
+        rows = self._index.rows(
+            f"SELECT name {where} ORDER BY name LIMIT ?", [pattern, limit]
+        )
         names = tuple(row[0] for row in rows)
-        return names, int(self._index.rows(f"SELECT count(*) {where}", [pattern])[0][0]) if names else 0
+        return names, int(
+            self._index.rows(f"SELECT count(*) {where}", [pattern])[0][0]
+        ) if names else 0
 
-    # Definitions ------------------------------------------------------------------------------------------------------
+    # Definitions ----------------------------------------------------------------------
 
     def load(self, agent: str) -> Definition:
         """One agent, whole, by its name or its address, as it is on the disk now.
@@ -395,7 +508,9 @@ class Catalog:
             UnknownAgent: No agent of the view has that address, or not at that version.
         """
         self._mended(self._look)
-        cached = self._definitions.get(uri.name, lambda kept: self._identity(kept[1].file) == kept[0])
+        cached = self._definitions.get(
+            uri.name, lambda kept: self._identity(kept[1].file) == kept[0]
+        )
         found = cached[1] if cached else self._mended(lambda: self._load(uri))
         # Only now: what was edited may have been judged anew.
         if not view.is_whole and not self._mended(lambda: self._is_in_view(uri, view)):
@@ -411,8 +526,11 @@ class Catalog:
         self._mended(self._look)
         found = self._mended(lambda: self._load(uri))
         if found.entry.digest != content_digest(found.raw):
-            # It was edited within one tick of the clock, or its times were put back, so that the index did not see it.
-            entry = read_entry(found.raw, os.path.basename(found.path).removesuffix(".md"))
+            # It was edited within one tick of the clock, or its times were put back, so
+            # that the index did not see it.
+            entry = read_entry(
+                found.raw, os.path.basename(found.path).removesuffix(".md")
+            )
             if isinstance(entry, Issue) or entry.name != found.entry.name:
                 raise UnknownAgent(uri.name)
             found = structs.replace(found, entry=with_role(entry, self._roles()))
@@ -443,7 +561,9 @@ class Catalog:
         return identity_of(os.path.realpath(path) if path in self.roots else path)
 
     def _is_in_view(self, uri: AgentUri, view: View) -> bool:
-        question = f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND {view.condition}"  # noqa: S608 - fixed words
+        question = (
+            f"SELECT 1 FROM agent WHERE (uri = ? OR also = ?) AND {view.condition}"  # noqa: S608 - fixed words
+        )
         return bool(self._index.rows(question, [uri.name, uri.name]))
 
     def _row(self, uri: AgentUri) -> tuple[Any, ...] | None:
@@ -458,9 +578,11 @@ class Catalog:
         """Whether a file is where it seems to be: a folder may have become a link since it was looked at."""
         folder = self.roots[root]
         below = path[len(folder) :].lstrip(os.sep)
-        return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below).rstrip(os.sep)
+        return os.path.realpath(path) == os.path.join(
+            os.path.realpath(folder), below
+        ).rstrip(os.sep)
 
-    # What a person should know ----------------------------------------------------------------------------------------
+    # What a person should know --------------------------------------------------------
 
     def findings(self) -> list[Finding]:
         """Everything that was noticed about the agent files, by path."""
@@ -471,9 +593,15 @@ class Catalog:
         ]
 
     def _file_findings(self) -> Iterator[Finding]:
-        rows = self._index.rows("SELECT id, root, path, entry, issue FROM file ORDER BY root, path")
+        rows = self._index.rows(
+            "SELECT id, root, path, entry, issue FROM file ORDER BY root, path"
+        )
         paths = {row[0]: self._path((row[1], row[2])) for row in rows}
-        clashes = dict(self._index.rows("SELECT file, clashes_with FROM agent WHERE clashes_with IS NOT NULL"))
+        clashes = dict(
+            self._index.rows(
+                "SELECT file, clashes_with FROM agent WHERE clashes_with IS NOT NULL"
+            )
+        )
         uris = dict(self._index.rows("SELECT file, uri FROM agent"))
         for file, _, _, entry, issue in rows:
             noticed: tuple[Issue, ...] = ()
@@ -481,13 +609,18 @@ class Catalog:
                 found = _entry_decoder.decode(entry)
                 noticed = (
                     *found.issues,
-                    *(_unknown_agent(name, "fallbacks") for name in self._absent(found.fallbacks)),
+                    *(
+                        _unknown_agent(name, "fallbacks")
+                        for name in self._absent(found.fallbacks)
+                    ),
                 )
             if issue:
                 noticed = (_issue_decoder.decode(issue),)
             yield from (Finding(paths[file], each) for each in noticed)
             if file in clashes:
-                yield Finding(paths[file], _name_clash(paths[clashes[file]], uris[file]))
+                yield Finding(
+                    paths[file], _name_clash(paths[clashes[file]], uris[file])
+                )
 
     def _role_findings(self) -> Iterator[Finding]:
         """What is wrong with the roles: faults of the file, and agents that are not there."""
@@ -495,7 +628,10 @@ class Catalog:
         yield from self._role_issues
         for role in sorted(roles.values(), key=lambda role: role.name):
             for name in self._absent((role.primary, *role.fallbacks)):
-                yield Finding(self._role_files[role.primary], _unknown_agent(name, "roles", role.name))
+                yield Finding(
+                    self._role_files[role.primary],
+                    _unknown_agent(name, "roles", role.name),
+                )
 
     def _absent(self, names: Sequence[str]) -> Iterator[str]:
         """The names that no agent has."""
@@ -510,14 +646,26 @@ class Catalog:
     def left_out(self) -> list[Finding]:
         """The Markdown files that are not taken for agents, such as a README, each with the reason."""
         return sorted(
-            [*self._disk.passed_over, *(found for found in self._issues() if found.issue.code is IssueCode.LEFT_OUT)],
+            [
+                *self._disk.passed_over,
+                *(
+                    found
+                    for found in self._issues()
+                    if found.issue.code is IssueCode.LEFT_OUT
+                ),
+            ],
             key=lambda found: found.path,
         )
 
     def _issues(self) -> Iterator[Finding]:
         """What keeps each file that was read from being served."""
-        rows = self._index.rows("SELECT root, path, issue FROM file WHERE issue IS NOT NULL ORDER BY root, path")
-        return (Finding(self._path((row[0], row[1])), _issue_decoder.decode(row[2])) for row in rows)
+        rows = self._index.rows(
+            "SELECT root, path, issue FROM file WHERE issue IS NOT NULL ORDER BY root, path"
+        )
+        return (
+            Finding(self._path((row[0], row[1])), _issue_decoder.decode(row[2]))
+            for row in rows
+        )
 
     @property
     def counters(self) -> Counters:
@@ -531,11 +679,22 @@ class Catalog:
 
 def _roles_of(path: str) -> tuple[dict[str, Role], list[Issue]]:
     if os.path.islink(path):
-        return {}, [structs.replace(left_out_file("it is a symbolic link"), severity=Severity.WARNING)]
+        return {}, [
+            structs.replace(
+                left_out_file("it is a symbolic link"), severity=Severity.WARNING
+            )
+        ]
     try:
         return parse_roles(read_bounded(path, MAX_AGENT_FILE_BYTES))
     except FileError as error:
-        return {}, [Issue(at=(), code=IssueCode.LIMIT, message=str(error), severity=Severity.WARNING)]
+        return {}, [
+            Issue(
+                at=(),
+                code=IssueCode.LIMIT,
+                message=str(error),
+                severity=Severity.WARNING,
+            )
+        ]
 
 
 def _check_limit(limit: int) -> int:
@@ -565,5 +724,7 @@ def _name_clash(first: str, uri: str) -> Issue:
 
 def _at_version(definition: Definition, uri: AgentUri) -> Definition:
     if uri.version is not None and uri.version != definition.entry.version:
-        raise UnknownAgent(f"{uri.name}?version={agent_uri(uri.version).removeprefix('agent://')}")
+        raise UnknownAgent(
+            f"{uri.name}?version={agent_uri(uri.version).removeprefix('agent://')}"
+        )
     return definition

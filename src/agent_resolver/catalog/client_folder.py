@@ -23,12 +23,19 @@ def eager_folders(root: str) -> Iterator[tuple[str, str]]:
         inner = os.path.join(root, below)
         if f"/{folder}/" in place:
             yield root, client
-        # No folder whose name begins with a dot is searched, unless it is the root itself.
-        elif place.endswith(f"/{above}/") and os.path.isdir(inner) and not os.path.islink(inner):
+        # No folder whose name begins with a dot is searched, unless it is the root
+        # itself.
+        elif (
+            place.endswith(f"/{above}/")
+            and os.path.isdir(inner)
+            and not os.path.islink(inner)
+        ):
             yield inner, client
 
 
-def client_folders(project: str, *, follows_links: bool = False) -> list[tuple[str, str]]:
+def client_folders(
+    project: str, *, follows_links: bool = False
+) -> list[tuple[str, str]]:
     """Each folder of a project that a client loads whole by itself, with the client.
 
     Args:
@@ -37,9 +44,16 @@ def client_folders(project: str, *, follows_links: bool = False) -> list[tuple[s
             to change.
     """
     top = os.path.realpath(project)
-    found = ((os.path.normpath(os.path.join(project, folder)), client) for folder, client in _EAGER.items())
+    found = (
+        (os.path.normpath(os.path.join(project, folder)), client)
+        for folder, client in _EAGER.items()
+    )
     folders = [(path, client) for path, client in found if os.path.isdir(path)]
-    return folders if follows_links else [each for each in folders if _is_itself(each[0], project, top)]
+    return (
+        folders
+        if follows_links
+        else [each for each in folders if _is_itself(each[0], project, top)]
+    )
 
 
 def _is_itself(path: str, project: str, top: str) -> bool:

@@ -11,7 +11,11 @@ _MARK: Final = 8
 
 def encode_cursor(listing: str, last: str) -> str:
     """The cursor that goes on after the address `last` in the listing with this digest."""
-    return urlsafe_b64encode(_listing_marks(listing, last) + last.encode()).decode().rstrip("=")
+    return (
+        urlsafe_b64encode(_listing_marks(listing, last) + last.encode())
+        .decode()
+        .rstrip("=")
+    )
 
 
 def decode_cursor(cursor: str, listing: str) -> str:
@@ -28,7 +32,9 @@ def decode_cursor(cursor: str, listing: str) -> str:
     if encode_cursor(listing, last) == cursor:
         return last
     is_ours = packed[_MARK : 2 * _MARK] == _short_digest(packed[:_MARK] + last.encode())
-    raise BadCursor("the listing has changed" if is_ours else "it was not given by this server")
+    raise BadCursor(
+        "the listing has changed" if is_ours else "it was not given by this server"
+    )
 
 
 def _listing_marks(listing: str, last: str) -> bytes:

@@ -35,8 +35,15 @@ class FolderScan:
             files = self._files_or_nothing(root, is_first=is_first)
             if len(self.roots) > 1:
                 place = os.path.realpath(root)
-                real = {path: place if os.path.isfile(root) else f"{place}/{path}" for path in files}
-                files = {path: seen for path, seen in files.items() if real[path] not in taken}
+                real = {
+                    path: place if os.path.isfile(root) else f"{place}/{path}"
+                    for path in files
+                }
+                files = {
+                    path: seen
+                    for path, seen in files.items()
+                    if real[path] not in taken
+                }
                 taken.update(real.values())
             found.append(files)
         return found
@@ -70,23 +77,43 @@ class FolderScan:
             raise UnusableRoot(root, error.strerror or str(error)) from error
         if not _is_unicode(root):
             raise UnusableRoot(root, "its path is not UTF-8")
-        self.unusable += [Finding(error.filename, left_out_file(str(error.strerror))) for error in unreadable]
+        self.unusable += [
+            Finding(error.filename, left_out_file(str(error.strerror)))
+            for error in unreadable
+        ]
         self.passed_over += list(_passed_over(root, others, self.roots))
-        odd = [] if _is_unicode("".join(files)) else sorted(path for path in files if not _is_unicode(path))
-        self.unusable += [Finding(os.path.join(root, path), left_out_file("its path is not UTF-8")) for path in odd]
-        return {path: seen for path, seen in files.items() if path not in odd} if odd else files
+        odd = (
+            []
+            if _is_unicode("".join(files))
+            else sorted(path for path in files if not _is_unicode(path))
+        )
+        self.unusable += [
+            Finding(os.path.join(root, path), left_out_file("its path is not UTF-8"))
+            for path in odd
+        ]
+        return (
+            {path: seen for path, seen in files.items() if path not in odd}
+            if odd
+            else files
+        )
 
 
-def _passed_over(root: str, others: list[str], roots: Sequence[str]) -> Iterator[Finding]:
+def _passed_over(
+    root: str, others: list[str], roots: Sequence[str]
+) -> Iterator[Finding]:
     """Hints for what looks like Markdown, or may hold it, and is not a regular file that ends in `.md`."""
     for path in sorted(filter(_is_unicode, others)):
         place = os.path.join(root, *path.split("/"))
         is_markdown = path.lower().endswith(_MARKDOWN)
         if os.path.islink(place):
             if (is_markdown or os.path.isdir(place)) and not _is_below(place, roots):
-                yield Finding(place, left_out("a symbolic link", "name its target with `--root`"))
+                yield Finding(
+                    place, left_out("a symbolic link", "name its target with `--root`")
+                )
         elif is_markdown:
-            yield Finding(place, left_out("its name does not end in `.md`", "rename it"))
+            yield Finding(
+                place, left_out("its name does not end in `.md`", "rename it")
+            )
 
 
 def _is_below(link: str, roots: Sequence[str]) -> bool:

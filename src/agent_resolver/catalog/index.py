@@ -144,7 +144,9 @@ class CatalogIndex:
 
 
 def _open_prepared(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
     try:
         if _read_marks(connection) != (_APPLICATION, _SCHEMA):
             _create_tables(connection)
@@ -159,11 +161,15 @@ def _open_prepared(path: str) -> sqlite3.Connection:
 
 def _read_marks(connection: sqlite3.Connection) -> tuple[int, int]:
     """Whose database it is, and of which version."""
-    return tuple(connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version"))
+    return tuple(
+        connection.execute(f"PRAGMA {mark}").fetchone()[0]
+        for mark in ("application_id", "user_version")
+    )
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    # In this order: another process that makes it now writes its tables and its mark at once.
+    # In this order: another process that makes it now writes its tables and its mark at
+    # once.
     has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if has_tables and _read_marks(connection)[0] != _APPLICATION:
         raise _Foreign

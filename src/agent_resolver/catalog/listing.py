@@ -19,7 +19,9 @@ Status = Literal["resolved", "unresolved", "not-required"]
 COLUMNS: Final = "uri, name, description, model, role, digest, size, tokens, status, reason, is_derived, capabilities"
 RESOLVES: Final = "status <> 'unresolved'"
 """Holds for the agents of a strict listing."""
-ADDRESSES: Final = f"SELECT uri, also, shown, {RESOLVES}, clearance FROM agent ORDER BY uri"  # noqa: S608 - fixed words
+ADDRESSES: Final = (
+    f"SELECT uri, also, shown, {RESOLVES}, clearance FROM agent ORDER BY uri"  # noqa: S608 - fixed words
+)
 MAX_SUMMARY: Final = 160
 """Room for the whole first sentence of nineteen descriptions in twenty; docs/catalog.md has the measurements."""
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -71,7 +73,9 @@ class Told(Struct, frozen=True):
     def changed(self, after: "Told") -> frozenset[str]:
         """The addresses that came, went or give something else."""
         addresses = self.shown.keys() | after.shown.keys()
-        return frozenset(uri for uri in addresses if self.shown.get(uri) != after.shown.get(uri))
+        return frozenset(
+            uri for uri in addresses if self.shown.get(uri) != after.shown.get(uri)
+        )
 
     def has(self, uri: str) -> bool:
         """Whether a strict client sees something there."""
@@ -90,7 +94,13 @@ def listed(row: tuple[Any, ...]) -> Listed:
     return Listed(*row[:-2], bool(row[-2]), _words.decode(row[-1]))  # type: ignore[call-arg]  # the columns are its fields
 
 
-def write_agent(connection: sqlite3.Connection, address: Address, path: str, entry: Entry, verdict: Verdict) -> None:
+def write_agent(
+    connection: sqlite3.Connection,
+    address: Address,
+    path: str,
+    entry: Entry,
+    verdict: Verdict,
+) -> None:
     """Write the rows of one agent, which has none; `path` is below its root."""
     connection.execute(
         f"INSERT INTO agent (file, shown, also, clashes_with, clearance, {COLUMNS})"  # noqa: S608 - fixed words
@@ -119,8 +129,17 @@ def write_agent(connection: sqlite3.Connection, address: Address, path: str, ent
         "INSERT OR IGNORE INTO capability VALUES (?, ?)",
         [(capability.casefold(), address.file) for capability in entry.capabilities],
     )
-    connection.executemany("INSERT OR IGNORE INTO role VALUES (?, ?)", [(role, address.file) for role in entry.roles])
-    said = (entry.name, " ".join(entry.capabilities), " ".join(entry.tags), entry.use_when, entry.description)
+    connection.executemany(
+        "INSERT OR IGNORE INTO role VALUES (?, ?)",
+        [(role, address.file) for role in entry.roles],
+    )
+    said = (
+        entry.name,
+        " ".join(entry.capabilities),
+        " ".join(entry.tags),
+        entry.use_when,
+        entry.description,
+    )
     connection.execute(
         "INSERT INTO words (rowid, name, capabilities, tags, use_when, description) VALUES (?,?,?,?,?,?)",
         (address.file, *map(searchable, said)),

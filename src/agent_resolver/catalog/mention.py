@@ -33,17 +33,23 @@ def dangling_mentions(text: str, has: Callable[[AgentUri], bool]) -> Iterator[Da
     for mention in find_mentions(text):
         found = follow_mention(mention, has)
         if not isinstance(found, Mentioned):
-            yield Dangling(mention.spellings[-1], *lines.place(mention.start), str(found))
+            yield Dangling(
+                mention.spellings[-1], *lines.place(mention.start), str(found)
+            )
 
 
-def follow_mention(mention: Mention, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
+def follow_mention(
+    mention: Mention, has: Callable[[AgentUri], bool]
+) -> Mentioned | MalformedUri | UnknownAgent:
     """The agent that a mention leads to, or the reason why it leads nowhere."""
     tried = [_look_up(address, has) for address in mention.spellings]
     found = (each for each in tried if isinstance(each, Mentioned))
     return next(found, tried[-1])
 
 
-def _look_up(address: str, has: Callable[[AgentUri], bool]) -> Mentioned | MalformedUri | UnknownAgent:
+def _look_up(
+    address: str, has: Callable[[AgentUri], bool]
+) -> Mentioned | MalformedUri | UnknownAgent:
     try:
         uri = parse_uri(address)
     except MalformedUri as error:

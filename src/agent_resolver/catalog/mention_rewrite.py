@@ -42,7 +42,9 @@ class Moved(Struct, frozen=True):
     """Names that mean something else as well."""
 
 
-def moved_agents(server: str, names: Collection[str], others: Collection[str] = ()) -> Moved:
+def moved_agents(
+    server: str, names: Collection[str], others: Collection[str] = ()
+) -> Moved:
     """The mentions of agents with these names.
 
     Args:
@@ -51,10 +53,14 @@ def moved_agents(server: str, names: Collection[str], others: Collection[str] = 
         others: What else such a mention may mean, such as the name of a file.
     """
     listed = list(names)
-    # `@agent-x` is how Claude Code mentions the agent x, and the mention of an agent that is called agent-x.
+    # `@agent-x` is how Claude Code mentions the agent x, and the mention of an agent
+    # that is called agent-x.
     doubled = {name for name in listed if listed.count(name) > 1 or name in others}
     doubled |= {
-        name for name in listed if f"agent-{name}" in listed or name.removeprefix("agent-") in set(listed) - {name}
+        name
+        for name in listed
+        if f"agent-{name}" in listed
+        or name.removeprefix("agent-") in set(listed) - {name}
     }
     return Moved(server, {name: agent_uri(name) for name in listed}, frozenset(doubled))
 
@@ -68,7 +74,10 @@ def rewrite_mentions(text: str, path: str, moved: Moved) -> Rewriting:
     if not moved.uris:
         return Rewriting(text, 0, ())
     # The longest name first: `@code-reviewer` is not `@code`.
-    names = "|".join(re.escape(name) for name in sorted(moved.uris, key=lambda name: (-len(name), name)))
+    names = "|".join(
+        re.escape(name)
+        for name in sorted(moved.uris, key=lambda name: (-len(name), name))
+    )
     code = list(code_spans(text))
     lines = Lines(text)
     left: list[LeftMention] = []
@@ -89,11 +98,19 @@ def rewrite_mentions(text: str, path: str, moved: Moved) -> Rewriting:
 
     changed = re.sub(_AT.format(names), rewrite, text)
     left += _in_prose(
-        text, names, lambda found: LeftMention(path, *lines.place(found.start()), found[0], "it is prose")
+        text,
+        names,
+        lambda found: LeftMention(
+            path, *lines.place(found.start()), found[0], "it is prose"
+        ),
     )
-    return Rewriting(changed, count, tuple(sorted(left, key=lambda each: (each.line, each.column))))
+    return Rewriting(
+        changed, count, tuple(sorted(left, key=lambda each: (each.line, each.column)))
+    )
 
 
-def _in_prose(text: str, names: str, describe: Callable[[re.Match[str]], LeftMention]) -> Iterator[LeftMention]:
+def _in_prose(
+    text: str, names: str, describe: Callable[[re.Match[str]], LeftMention]
+) -> Iterator[LeftMention]:
     for found in re.finditer(_PROSE.format(names), text, re.IGNORECASE):
         yield describe(found)

@@ -46,7 +46,9 @@ def addresses(agents: Iterable[Named], roots: Sequence[str]) -> list[Address]:
     by_name: dict[str, list[Named]] = {}
     for agent in sorted(agents, key=lambda agent: (agent.root, agent.path)):
         by_name.setdefault(agent.name, []).append(agent)
-    found = [address for same in by_name.values() for address in _of_one_name(same, roots)]
+    found = [
+        address for same in by_name.values() for address in _of_one_name(same, roots)
+    ]
     return sorted(found, key=lambda address: (address.name, address.uri))
 
 
@@ -90,4 +92,6 @@ def _possible_names(name: str, place: tuple[str, ...]) -> Iterator[str]:
             if len(uri) <= _LONGEST:
                 yield uri
     # Folders that no address can hold.
-    yield agent_uri(sha256("/".join(place).encode(errors="surrogateescape")).hexdigest()[:16], name)
+    yield agent_uri(
+        sha256("/".join(place).encode(errors="surrogateescape")).hexdigest()[:16], name
+    )

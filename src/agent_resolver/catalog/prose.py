@@ -6,26 +6,93 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from agent_resolver.schema.governing_key import GOVERNING_KEYS, TOOL_LISTS, governing_key_faults
+from agent_resolver.schema.governing_key import (
+    GOVERNING_KEYS,
+    TOOL_LISTS,
+    governing_key_faults,
+)
 from agent_resolver.schema.tree import Item, Mapping, Scalar
 
 USUAL_KEYS: Final = frozenset(
     {
-        *("name", "description", "model", "version", "capabilities", "tags", "color", "role", "fallbacks", "useWhen"),
-        *("use_when", "author", "category", "title", "icon", "mode", "skills", "hooks", "mcpServers", "mcp-servers"),
-        *("permissionMode", "maxTurns", "memory", "temperature", "license", "metadata", "argument-hint", "target"),
-        *("handoffs", "isolation", "background", "effort", "user-invocable", "disable-model-invocation"),
+        *(
+            "name",
+            "description",
+            "model",
+            "version",
+            "capabilities",
+            "tags",
+            "color",
+            "role",
+            "fallbacks",
+            "useWhen",
+        ),
+        *(
+            "use_when",
+            "author",
+            "category",
+            "title",
+            "icon",
+            "mode",
+            "skills",
+            "hooks",
+            "mcpServers",
+            "mcp-servers",
+        ),
+        *(
+            "permissionMode",
+            "maxTurns",
+            "memory",
+            "temperature",
+            "license",
+            "metadata",
+            "argument-hint",
+            "target",
+        ),
+        *(
+            "handoffs",
+            "isolation",
+            "background",
+            "effort",
+            "user-invocable",
+            "disable-model-invocation",
+        ),
         *GOVERNING_KEYS,
         *TOOL_LISTS,
     }
 )
 """The keys that agent files of this and other tools have."""
-TEXT_KEYS: Final = frozenset({"description", "useWhen", "use_when", "whenToUse", "when_to_use"})
+TEXT_KEYS: Final = frozenset(
+    {"description", "useWhen", "use_when", "whenToUse", "when_to_use"}
+)
 """The keys whose values people write as prose, over many lines and with examples."""
 _SPEAKERS: Final = frozenset(
     {
-        *("user", "assistant", "human", "agent", "ai", "bot", "system", "context", "commentary", "comment", "example"),
-        *("examples", "input", "output", "question", "answer", "response", "request", "result", "note", "notes"),
+        *(
+            "user",
+            "assistant",
+            "human",
+            "agent",
+            "ai",
+            "bot",
+            "system",
+            "context",
+            "commentary",
+            "comment",
+            "example",
+        ),
+        *(
+            "examples",
+            "input",
+            "output",
+            "question",
+            "answer",
+            "response",
+            "request",
+            "result",
+            "note",
+            "notes",
+        ),
         *("important", "warning", "tip", "reasoning", "thinking", "rationale"),
     }
 )
@@ -34,7 +101,9 @@ _PLAIN_KEY = re.compile(r"[a-z_$][\w.$-]*")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)>")
 
 
-def keys_in_text(lines: Sequence[str], key_of: Callable[[str], str | None]) -> list[bool]:
+def keys_in_text(
+    lines: Sequence[str], key_of: Callable[[str], str | None]
+) -> list[bool]:
     """For each line, true if it starts a key rather than going on with the prose of the text key above it.
 
     Below a text key a usual key always counts, unless a tag such as `<example>` is open. Any other key counts only as
@@ -66,7 +135,8 @@ def is_usual(key: str) -> bool:
     if key in USUAL_KEYS:
         return True
     item = Item(key, 1, 1, Scalar("", 1, 1))
-    # Prose swallows no limit: rather a key too many than an agent that may do more than was meant.
+    # Prose swallows no limit: rather a key too many than an agent that may do more than
+    # was meant.
     return any(governing_key_faults(Mapping((item,), 1, 1)))
 
 
@@ -85,5 +155,6 @@ def _lines_in_tags(lines: Sequence[str]) -> list[bool]:
             elif starts.get(name):
                 steps[starts[name].pop()] += 1
                 steps[number] -= 1
-    # The sum up to a line counts the tags that are open at its end; those at the end of the line before matter.
+    # The sum up to a line counts the tags that are open at its end; those at the end of
+    # the line before matter.
     return [depth > 0 for depth in (0, *accumulate(steps))][: len(lines)]

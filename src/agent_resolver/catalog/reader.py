@@ -22,7 +22,9 @@ from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.yaml_tree import parse_yaml
 
 _MAX_NAME: Final = 200
-_COMMENT_BEFORE = re.compile(r"(?:<!--(?:(?!-->).)*-->|#[^\r\n]*|//[^\r\n]*)\s*---[ \t]*[\r\n]", re.DOTALL)
+_COMMENT_BEFORE = re.compile(
+    r"(?:<!--(?:(?!-->).)*-->|#[^\r\n]*|//[^\r\n]*)\s*---[ \t]*[\r\n]", re.DOTALL
+)
 """A comment of HTML, or one line of another kind, right before front matter."""
 
 
@@ -32,7 +34,9 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue:
         text = decode(raw)
         document = split(text)
         if isinstance(document, Issue):
-            return document if _opens_late(text) else left_out(*_why_no_front_matter(text))
+            return (
+                document if _opens_late(text) else left_out(*_why_no_front_matter(text))
+            )
         tree, issues = _parse_or_repair(document.front_matter)
         name, noticed = _read_name(tree, stem)
     except Unreadable as stop:
@@ -81,7 +85,8 @@ def _classification_of(front_matter: dict[str, Any]) -> Classification:
     sensitivity = data.get("sensitivity") if isinstance(data, dict) else None
     if sensitivity is None:
         return "PUBLIC"
-    # A word that is not known could mean anything, so it counts as the most sensitive one.
+    # A word that is not known could mean anything, so it counts as the most sensitive
+    # one.
     return CLASSIFICATION_OF.get(str(sensitivity), "RESTRICTED")
 
 
@@ -100,7 +105,13 @@ def front_matter_tree(raw: bytes) -> Mapping:
 def left_out(reason: str, hint: str = "") -> Issue:
     """The hint that a file is not taken for an agent."""
     message = f"Left out: {reason}"
-    return Issue(at=(), code=IssueCode.LEFT_OUT, message=message, severity=Severity.HINT, hint=hint)
+    return Issue(
+        at=(),
+        code=IssueCode.LEFT_OUT,
+        message=message,
+        severity=Severity.HINT,
+        hint=hint,
+    )
 
 
 def _why_no_front_matter(text: str) -> tuple[str, str]:
@@ -109,7 +120,10 @@ def _why_no_front_matter(text: str) -> tuple[str, str]:
     if start.startswith("+++"):
         return "its front matter is TOML", "write it as YAML, between two lines `---`"
     if _COMMENT_BEFORE.match(start):
-        return "a comment is before the front matter", "move the comment below the second `---`"
+        return (
+            "a comment is before the front matter",
+            "move the comment below the second `---`",
+        )
     return "no front matter", ""
 
 
@@ -125,17 +139,24 @@ def _parse_or_repair(front_matter: str) -> tuple[Mapping, list[Issue]]:
     except Unreadable as stop:
         if conflict := conflict_issue(front_matter.encode()):
             # What a person has to settle is not repaired.
-            raise Unreadable(structs.replace(conflict, line=conflict.line + 1)) from None
+            raise Unreadable(
+                structs.replace(conflict, line=conflict.line + 1)
+            ) from None
         # What is too large or nested too deeply is not a slip that quotes could mend.
         if stop.issue.code is IssueCode.LIMIT:
             raise
-        issue = structs.replace(stop.issue, severity=Severity.WARNING, code=IssueCode.FRONT_MATTER_REPAIRED)
+        issue = structs.replace(
+            stop.issue, severity=Severity.WARNING, code=IssueCode.FRONT_MATTER_REPAIRED
+        )
         try:
             tree = _with_keys(repaired(front_matter))
         except Unreadable:
-            # The author is shown the fault of the text as it is written, not one that the repair made.
+            # The author is shown the fault of the text as it is written, not one that
+            # the repair made.
             raise stop from None
-        return tree, [structs.replace(issue, hint="`agent catalog check --fix` repairs it")]
+        return tree, [
+            structs.replace(issue, hint="`agent catalog check --fix` repairs it")
+        ]
 
 
 def _with_keys(front_matter: str) -> Mapping:
@@ -152,13 +173,20 @@ def _value_of_node(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of 
             return {item.key: _value_of_node(item.value) for item in node.items}
         case Sequence():
             return [_value_of_node(item) for item in node.items]
-        case Scalar(value=int() | float() as number, source=source) if not isinstance(number, bool):
-            return number if {str(number), msgspec.json.encode(number).decode()} == {source} else source
+        case Scalar(value=int() | float() as number, source=source) if not isinstance(
+            number, bool
+        ):
+            return (
+                number
+                if {str(number), msgspec.json.encode(number).decode()} == {source}
+                else source
+            )
     return node.value
 
 
 def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
-    # The last one counts where a key is repeated, as the warning of `_repeated_keys` says.
+    # The last one counts where a key is repeated, as the warning of `_repeated_keys`
+    # says.
     item = next((item for item in reversed(tree.items) if item.key == "name"), None)
     name = _scalar_text(item.value) if item else ""
     place = (item.line, item.column) if item else (1, 1)
@@ -186,7 +214,9 @@ def _repeated_keys(tree: Mapping) -> Iterator[Issue]:
     for item in tree.items:
         if item.key in first:
             message = f"Duplicate key, first given on line {first[item.key]}; the last one counts"
-            yield located(item, IssueCode.DUPLICATE_KEY, message, Severity.WARNING).within(item.key)
+            yield located(
+                item, IssueCode.DUPLICATE_KEY, message, Severity.WARNING
+            ).within(item.key)
         first.setdefault(item.key, item.line)
 
 
@@ -217,6 +247,8 @@ def _scalar_text(node: Node | None) -> str:
 def _list_of_words(node: Node | None) -> tuple[str, ...]:
     """A list, or a text with commas, as a list without repetitions."""
     words = (
-        map(_scalar_text, node.items) if isinstance(node, Sequence) else map(str.strip, _scalar_text(node).split(","))
+        map(_scalar_text, node.items)
+        if isinstance(node, Sequence)
+        else map(str.strip, _scalar_text(node).split(","))
     )
     return tuple(dict.fromkeys(filter(None, words)))

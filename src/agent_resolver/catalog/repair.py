@@ -12,15 +12,30 @@ from agent_resolver.schema.tree import Mapping, Node
 from agent_resolver.schema.yaml_tree import parse_yaml
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-_KEY = re.compile(r"""([ \t]*)("(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\r\n]|'')*'|[A-Za-z_][\w.-]*)[ \t]*:(?![^ \t\r\n])""")
-_WORDS_AS_KEY = re.compile(r"()([\w$/~](?:[^:#\r\n]|:(?=[^ \t\r\n])|(?<=[^ \t])#)*):(?![^ \t\r\n])")
+_KEY = re.compile(
+    r"""([ \t]*)("(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\r\n]|'')*'|[A-Za-z_][\w.-]*)[ \t]*:(?![^ \t\r\n])"""
+)
+_WORDS_AS_KEY = re.compile(
+    r"()([\w$/~](?:[^:#\r\n]|:(?=[^ \t\r\n])|(?<=[^ \t])#)*):(?![^ \t\r\n])"
+)
 """A key that holds blanks; only at the margin, since prose that is pushed in looks the same."""
 _ITEM = re.compile(r"([ \t]*)-(?![^ \t\r\n])")
 _MARGIN = re.compile(r"[ \t]*")
 _LINE_SEPARATORS = re.compile("[\x85\u2028\u2029]")
 _BLOCK_SCALARS: Final = ("|", ">")
 _TIGHT_KEYS: Final = (
-    *("name", "description", "model", "version", "capabilities", "tools", "tags", "color", "role", "fallbacks"),
+    *(
+        "name",
+        "description",
+        "model",
+        "version",
+        "capabilities",
+        "tools",
+        "tags",
+        "color",
+        "role",
+        "fallbacks",
+    ),
     *("useWhen", "use_when", "requires"),
 )
 _TIGHT_KEY = re.compile(rf"({'|'.join(_TIGHT_KEYS)}):(?=[^ \t\r\n])")
@@ -52,7 +67,11 @@ def repaired(front_matter: str) -> str:
         return front_matter
     mended = _repair_level(front_matter, 1)
     # A repair quotes and moves: if a word is gone or new, it went wrong.
-    return mended if is_strict_mapping(mended) and _words_of(mended) == _words_of(front_matter) else front_matter
+    return (
+        mended
+        if is_strict_mapping(mended) and _words_of(mended) == _words_of(front_matter)
+        else front_matter
+    )
 
 
 def _words_of(text: str) -> Counter[str]:
@@ -60,7 +79,8 @@ def _words_of(text: str) -> Counter[str]:
 
 
 def _repair_level(front_matter: str, level: int) -> str:
-    # Only YAML 1.1 takes these characters for line breaks: as blanks they mean the same to every parser.
+    # Only YAML 1.1 takes these characters for line breaks: as blanks they mean the same
+    # to every parser.
     lines = _LINE.findall(_LINE_SEPARATORS.sub(" ", front_matter))
     if len(lines) > _MOST_LINES:
         return front_matter
@@ -83,7 +103,10 @@ def _from_margin(lines: list[str]) -> list[str]:
     margin = _margin_of(first)
     if not margin or not (_match_key(first) or _TIGHT_KEY.match(first.lstrip(" \t"))):
         return lines
-    end = next((number for number, line in enumerate(lines) if _starts_at_margin(line)), len(lines))
+    end = next(
+        (number for number, line in enumerate(lines) if _starts_at_margin(line)),
+        len(lines),
+    )
     return [*_cut_margin(lines[:end], len(margin)), *lines[end:]]
 
 
@@ -105,7 +128,11 @@ def _mend_block(block: list[str], level: int) -> str:
     if not _match_key(block[0]):
         return whole
     if _is_yaml(whole):
-        return whole if is_indented(whole) else block[0] + "".join(_pushed_in("".join(block[1:]), "  "))
+        return (
+            whole
+            if is_indented(whole)
+            else block[0] + "".join(_pushed_in("".join(block[1:]), "  "))
+        )
     return "".join(_mended_part(part, level) for part in _split_blocks(block))
 
 
@@ -113,7 +140,11 @@ def _split_blocks(block: list[str]) -> list[list[str]]:
     parts = [block[:1]]
     for line in block[1:]:
         above = parts[-1][0]
-        if _value_beside_key(above) and not _has_block_scalar(above) and _is_pushed_in(line, above):
+        if (
+            _value_beside_key(above)
+            and not _has_block_scalar(above)
+            and _is_pushed_in(line, above)
+        ):
             parts.append([line.lstrip(" \t")])
         else:
             parts[-1].append(line)
@@ -125,7 +156,11 @@ def _is_pushed_in(line: str, above: str) -> bool:
     if key is None or not key.group(1):
         return False  # A line at the margin is here because it is prose.
     margin = key.group(1)
-    is_slip = "\t" not in margin and len(margin) <= _SLIP and _name_of_key(above) not in TEXT_KEYS
+    is_slip = (
+        "\t" not in margin
+        and len(margin) <= _SLIP
+        and _name_of_key(above) not in TEXT_KEYS
+    )
     return is_slip or is_usual(key.group(2).strip("\"'"))
 
 
@@ -183,7 +218,9 @@ def _at_least_at(margin: str, line: str) -> str:
 def _repair_nested(below: list[str], first: str, level: int) -> str:
     """The lines below a key that has keys of its own, repaired as if they stood alone."""
     margin = first if first and "\t" not in first else "  "
-    return "".join(_pushed_in(_mended_alone(_cut_margin(below, len(first)), level), margin))
+    return "".join(
+        _pushed_in(_mended_alone(_cut_margin(below, len(first)), level), margin)
+    )
 
 
 def _mended_alone(lines: list[str], level: int) -> str:
@@ -227,7 +264,9 @@ def _long_list(below: list[str], level: int) -> str:
             items.append([])
             width = _item_indent(line)
         items[-1].append(line)
-    return "".join([*below[:start], *(_long_item(item, margin, level) for item in items)])
+    return "".join(
+        [*below[:start], *(_long_item(item, margin, level) for item in items)]
+    )
 
 
 def _item_indent(line: str) -> int:
@@ -240,9 +279,14 @@ def _long_item(item: list[str], margin: str, level: int) -> str:
     width = _item_indent(item[0])
     if not item[0][width:].strip():
         return f"{margin}-{_line_break(item[0])}" + "".join(
-            _pushed_in(_mended_alone(_cut_margin(item[1:], width), level), f"{margin}  ")
+            _pushed_in(
+                _mended_alone(_cut_margin(item[1:], width), level), f"{margin}  "
+            )
         )
-    first, *more = _pushed_in(_mended_alone([item[0][width:], *_cut_margin(item[1:], width)], level), f"{margin}  ")
+    first, *more = _pushed_in(
+        _mended_alone([item[0][width:], *_cut_margin(item[1:], width)], level),
+        f"{margin}  ",
+    )
     return f"{margin}- {first.lstrip(' ')}" + "".join(more)
 
 
@@ -302,7 +346,11 @@ def _try_parse(text: str) -> Node | None:
 def _quote_for_yaml(value: str) -> str:
     """The text as YAML; quotes round all of it are not part of it, unless the first is closed before the end."""
     for quote in "\"'":
-        if len(value) > 1 and value[0] == value[-1] == quote and not _is_closed_within(value[1:-1], quote):
+        if (
+            len(value) > 1
+            and value[0] == value[-1] == quote
+            and not _is_closed_within(value[1:-1], quote)
+        ):
             return _in_quotes(value[1:-1])
     # A quote that is never closed is a slip, and not part of the text.
     is_not_closed = value.startswith('"') and value.count('"') == 1
@@ -311,7 +359,9 @@ def _quote_for_yaml(value: str) -> str:
 
 def _in_quotes(text: str) -> str:
     """The text as a string of JSON, which is one of YAML once what only JSON takes is escaped as well."""
-    return _ONLY_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return _ONLY_IN_JSON.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False)
+    )
 
 
 def _is_closed_within(inside: str, quote: str) -> bool:

@@ -48,7 +48,12 @@ def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:
         return {}, [structs.replace(stop.issue, severity=Severity.WARNING)]
     listed = content.get("roles", content) if isinstance(content, dict) else None
     if not isinstance(listed, dict):
-        issue = Issue(at=(), code=IssueCode.INVALID_TYPE, message="Expected roles by name", severity=Severity.WARNING)
+        issue = Issue(
+            at=(),
+            code=IssueCode.INVALID_TYPE,
+            message="Expected roles by name",
+            severity=Severity.WARNING,
+        )
         return {}, [issue]
     roles: dict[str, Role] = {}
     issues = []
@@ -56,12 +61,20 @@ def parse_roles(raw: bytes) -> tuple[dict[str, Role], list[Issue]]:
         if isinstance(said, dict) and isinstance(said.get("primary"), str):
             role = _make_role(name, said)
             first = roles.get(role.primary)
-            # An agent may play several roles: the first one counts, and the others fill its gaps.
+            # An agent may play several roles: the first one counts, and the others fill
+            # its gaps.
             roles[role.primary] = _join_roles(first, role) if first else role
         else:
             message = "Expected an object with `primary`, the name of an agent"
             at = ("roles", name) if "roles" in content else (name,)
-            issues.append(Issue(at=at, code=IssueCode.REQUIRED, message=message, severity=Severity.WARNING))
+            issues.append(
+                Issue(
+                    at=at,
+                    code=IssueCode.REQUIRED,
+                    message=message,
+                    severity=Severity.WARNING,
+                )
+            )
     return roles, issues
 
 
@@ -69,7 +82,9 @@ def _make_role(name: str, said: Mapping[str, Any]) -> Role:
     return Role(
         name=name,
         primary=_agent_name(said["primary"]),
-        fallbacks=tuple(map(_agent_name, _texts_in(said.get("fallbacks"))))[:MAX_FALLBACKS],
+        fallbacks=tuple(map(_agent_name, _texts_in(said.get("fallbacks"))))[
+            :MAX_FALLBACKS
+        ],
         capabilities=tuple(_texts_in(said.get("capabilities"))),
         model=str(said["model"]) if said.get("model") else None,
         use_when=str(said.get("use_when", said.get("useWhen", "")) or ""),
@@ -106,7 +121,8 @@ def with_role(entry: Entry, roles: Mapping[str, Role]) -> Entry:
     role = roles.get(entry.name)
     if role is None:
         return structs.replace(entry, fallbacks=entry.fallbacks[:MAX_FALLBACKS])
-    # Capabilities that were only derived from the description give way to those that a person stated.
+    # Capabilities that were only derived from the description give way to those that a
+    # person stated.
     stated = () if entry.is_derived and role.capabilities else entry.capabilities
     return structs.replace(
         entry,

@@ -15,7 +15,9 @@ _ALL: Final = -1
 """The limit with which SQLite gives every row."""
 
 
-def search_index(index: CatalogIndex, query: Query, view: View, limit: int | None) -> tuple[Listed, ...]:
+def search_index(
+    index: CatalogIndex, query: Query, view: View, limit: int | None
+) -> tuple[Listed, ...]:
     """The agents of a view that fit a query: the best fit for the text first, else by name; None for all of them."""
     most = _ALL if limit is None else limit
     conditions, values = [view.condition], []
@@ -35,13 +37,16 @@ def search_index(index: CatalogIndex, query: Query, view: View, limit: int | Non
     return tuple(map(listed, index.rows(sql, [*values, most])))
 
 
-def _search_text(index: CatalogIndex, text: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
+def _search_text(
+    index: CatalogIndex, text: str, where: str, values: list[str], limit: int
+) -> tuple[Listed, ...]:
     terms = search_terms(text)
     if not terms:
         return ()
     rare = [term for term in terms if _is_rare(index, term)]
     if not rare and limit > 0:
-        # Very many agents have each of these words. Better fits come first, and suffice if they fill the answer.
+        # Very many agents have each of these words. Better fits come first, and suffice
+        # if they fill the answer.
         for question in match_well(terms):
             best = _ranked(index, question, where, values, limit)
             if len(best) == limit:
@@ -55,7 +60,9 @@ def _is_rare(index: CatalogIndex, term: str) -> bool:
     return int(index.rows(question, [term, _COMMON + 1])[0][0]) <= _COMMON
 
 
-def _ranked(index: CatalogIndex, question: str, where: str, values: list[str], limit: int) -> tuple[Listed, ...]:
+def _ranked(
+    index: CatalogIndex, question: str, where: str, values: list[str], limit: int
+) -> tuple[Listed, ...]:
     """The best fits for a question of the index; those that fit equally well by name."""
     columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))
     sql = (
@@ -63,4 +70,6 @@ def _ranked(index: CatalogIndex, question: str, where: str, values: list[str], l
         f" FROM words JOIN agent ON agent.file = words.rowid WHERE words MATCH ? AND {where}"
         " ORDER BY score, agent.name, agent.uri LIMIT ?"
     )
-    return tuple(listed(row[:-1]) for row in index.rows(sql, [question, *values, limit]))
+    return tuple(
+        listed(row[:-1]) for row in index.rows(sql, [question, *values, limit])
+    )

@@ -127,7 +127,9 @@ def search_terms(text: str) -> list[str]:
     terms = [f'"{word}"' for word in kept]
     if kept and kept[-1] == words[-1] and len(kept[-1]) >= _SHORTEST_START:
         terms[-1] += "*"  # It may not be whole yet.
-    related = [f'"{other}"' for word in kept for other in _RELATED.get(word.lower(), ())]
+    related = [
+        f'"{other}"' for word in kept for other in _RELATED.get(word.lower(), ())
+    ]
     return list(dict.fromkeys([*terms, *related]))
 
 
@@ -152,4 +154,6 @@ def match_well(terms: Sequence[str]) -> Sequence[str]:
     all_terms = " AND ".join(terms)
     # The second half finds nothing more: it makes the description count for the rank.
     outside_description = f"(- description : ({all_terms})) AND {all_terms}"
-    return [outside_description] if len(terms) == 1 else [outside_description, all_terms]
+    return (
+        [outside_description] if len(terms) == 1 else [outside_description, all_terms]
+    )

@@ -15,15 +15,20 @@ def is_strict_mapping(text: str) -> bool:
         tree = parse_yaml(text)
     except Unreadable:
         return False
-    return isinstance(tree, Mapping) and not _has_repeated_key(tree) and is_indented(text)
+    return (
+        isinstance(tree, Mapping) and not _has_repeated_key(tree) and is_indented(text)
+    )
 
 
 def _has_repeated_key(node: Node) -> bool:
     match node:
         case Mapping():
-            # YAML 1.2 requires that keys of a mapping are unique, and parsers disagree about which one counts.
+            # YAML 1.2 requires that keys of a mapping are unique, and parsers disagree
+            # about which one counts.
             keys = [item.key for item in node.items]
-            return len(set(keys)) < len(keys) or any(_has_repeated_key(item.value) for item in node.items)
+            return len(set(keys)) < len(keys) or any(
+                _has_repeated_key(item.value) for item in node.items
+            )
         case Sequence():
             return any(map(_has_repeated_key, node.items))
     return False
@@ -35,7 +40,11 @@ def is_indented(text: str) -> bool:
     The text must be YAML.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return all(_indent_of(lines[number]) > column for number, column in _continued_lines(text) if lines[number].strip())
+    return all(
+        _indent_of(lines[number]) > column
+        for number, column in _continued_lines(text)
+        if lines[number].strip()
+    )
 
 
 def _indent_of(line: str) -> int:
@@ -59,8 +68,12 @@ def _continued_lines(text: str) -> Iterator[tuple[int, int]]:
             case yaml.CollectionEndEvent() if flow_starts:
                 start = flow_starts.pop()
                 if not flow_starts:
-                    yield from ((number, column) for number in range(start + 1, last.line + 1))
+                    yield from (
+                        (number, column) for number in range(start + 1, last.line + 1)
+                    )
             case yaml.CollectionEndEvent():
                 blocks.pop()
             case yaml.ScalarEvent() if event.style in {"'", '"'} and not flow_starts:
-                yield from ((number, column) for number in range(first.line + 1, last.line + 1))
+                yield from (
+                    (number, column) for number in range(first.line + 1, last.line + 1)
+                )

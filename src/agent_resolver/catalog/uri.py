@@ -49,7 +49,9 @@ def parse_uri(text: str) -> AgentUri:
         raise MalformedUri("`format` must be `json` or `markdown`")
     is_markdown = wanted == "markdown"
     return AgentUri(
-        agent_uri(*map(_decode_segment, path.split("/"))), "markdown" if is_markdown else "json", options.get("version")
+        agent_uri(*map(_decode_segment, path.split("/"))),
+        "markdown" if is_markdown else "json",
+        options.get("version"),
     )
 
 
@@ -58,19 +60,29 @@ def _parse_options(question: str) -> dict[str, str]:
     for pair in question.split("&") if question else ():
         key, is_given, value = pair.partition("=")
         if key not in {"format", "version"} or not is_given or key in options:
-            raise MalformedUri("only `format` and `version` may be asked for, each once")
+            raise MalformedUri(
+                "only `format` and `version` may be asked for, each once"
+            )
         options[key] = _decode_segment(value)
     return options
 
 
 def _decode_segment(text: str) -> str:
     if not _SEGMENT.fullmatch(text):
-        raise MalformedUri("a part of it is empty, or holds a character that must be percent-encoded")
+        raise MalformedUri(
+            "a part of it is empty, or holds a character that must be percent-encoded"
+        )
     try:
         decoded = unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
         raise MalformedUri("a part of it is not UTF-8") from None
-    # The decoded text is checked: `%2e%2e` and `%2f` would pass a check of the encoded one.
-    if decoded in {".", ".."} or "/" in decoded or "\\" in decoded or not decoded.isprintable():
+    # The decoded text is checked: `%2e%2e` and `%2f` would pass a check of the encoded
+    # one.
+    if (
+        decoded in {".", ".."}
+        or "/" in decoded
+        or "\\" in decoded
+        or not decoded.isprintable()
+    ):
         raise MalformedUri("a part of it is no name")
     return decoded

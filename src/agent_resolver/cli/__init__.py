@@ -11,7 +11,8 @@ __all__ = ["entry", "main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `agent` command and return its exit code."""
-    # A command lives for moments and makes no cycles: looking for them would cost a third of a large resolution.
+    # A command lives for moments and makes no cycles: looking for them would cost a
+    # third of a large resolution.
     gc.disable()
     from agent_resolver.cli.app import run
 
@@ -37,7 +38,8 @@ def entry() -> NoReturn:
             pass  # The reader has seen enough.
         except OSError:
             code = code or 1  # It cannot be written.
-    # Taking a million values apart takes longer than making them, and the system does it for nothing.
+    # Taking a million values apart takes longer than making them, and the system does
+    # it for nothing.
     os._exit(code)
 
 

@@ -99,10 +99,21 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("-V", "--version", action="version", version=f"agent {__version__}", help="print the version")
-    # Without `prog`, argparse would make a formatter of help to find it out, and import `shutil` for that.
+    parser.add_argument(
+        "-V",
+        "--version",
+        action="version",
+        version=f"agent {__version__}",
+        help="print the version",
+    )
+    # Without `prog`, argparse would make a formatter of help to find it out, and import
+    # `shutil` for that.
     commands = parser.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, dest="command", prog=parser.prog
+        title="commands",
+        metavar="COMMAND",
+        required=True,
+        dest="command",
+        prog=parser.prog,
     )
     for name in names:
         import_module(f"agent_resolver.cli.{name.replace('-', '_')}").add_to(commands)
@@ -116,7 +127,8 @@ def run(arguments: Sequence[str]) -> int:
     # A server on stdio has the wire for itself, and sees to it.
     with nullcontext() if options.command == "serve" else only_results_on_stdout():
         code = _run_command(options)
-    # After the answer, so that an operator need not wait for what only the next command needs.
+    # After the answer, so that an operator need not wait for what only the next command
+    # needs.
     if cache := sys.modules.get("agent_resolver.project.index_cache"):
         cache.write_wanted(os.environ)
     return code
@@ -125,7 +137,8 @@ def run(arguments: Sequence[str]) -> int:
 def _run_command(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
-        # Output is buffered, so a full disk may show only here, where the error still gets a message and an exit code.
+        # Output is buffered, so a full disk may show only here, where the error still
+        # gets a message and an exit code.
         with suppress(ValueError):  # Code of the project has closed it.
             flush_out()
     except ResolverError as error:
@@ -133,11 +146,16 @@ def _run_command(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         from agent_resolver._extra import install_hint, is_of_an_extra
 
-        # A module that no extra brings is a fault of this program, and keeps its traceback.
+        # A module that no extra brings is a fault of this program, and keeps its
+        # traceback.
         if not is_of_an_extra(error):
             raise
-        extra = {"serve": "serve", "task": "tools,engine,reasoner"}.get(options.command, "tools")
-        return _report_error(Usage(f"This command needs `{error.name}`", install_hint(extra)), options)
+        extra = {"serve": "serve", "task": "tools,engine,reasoner"}.get(
+            options.command, "tools"
+        )
+        return _report_error(
+            Usage(f"This command needs `{error.name}`", install_hint(extra)), options
+        )
     except OSError as error:
         return _report_unwritable(error)
     except KeyboardInterrupt:
@@ -147,13 +165,16 @@ def _run_command(options: argparse.Namespace) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    # Only the command that is asked for is imported; for help and for a wrong name, all of them.
+    # Only the command that is asked for is imported; for help and for a wrong name, all
+    # of them.
     asked = [name for name in COMMANDS if name in arguments[:1]]
     options, unknown = build_parser(asked or COMMANDS).parse_known_args(arguments)
     if unknown:
-        # The parser of the command knows its options, and so what a misspelt one was meant to be.
+        # The parser of the command knows its options, and so what a misspelt one was
+        # meant to be.
         options.parser.refuse_unknown(unknown)
-    # A workspace finds its agent files by itself, and refuses any `agents` but the default.
+    # A workspace finds its agent files by itself, and refuses any `agents` but the
+    # default.
     takes_one_agent_file = not getattr(options, "workspace", None)
     if takes_one_agent_file and getattr(options, "agents", None) == AGENT_FILE:
         options.agents = default_agent_file()
@@ -166,7 +187,11 @@ def _report_unwritable(error: OSError) -> int:
     is_enough_for_its_reader = isinstance(error, BrokenPipeError)
     if not is_enough_for_its_reader:
         # An error of a file has its name, one of the output has none.
-        what = "The output cannot be written" if error.filename is None else f"`{error.filename}` cannot be used"
+        what = (
+            "The output cannot be written"
+            if error.filename is None
+            else f"`{error.filename}` cannot be used"
+        )
         err(f"error: {what}: {error.strerror or error}")
     return 1
 
@@ -183,7 +208,12 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
     details = list(error.details)
     if getattr(options, "json", False):
         documents = [
-            {"path": file.path, "kind": file.label, "issues": list(map(issue_document, file.issues))} for file in files
+            {
+                "path": file.path,
+                "kind": file.label,
+                "issues": list(map(issue_document, file.issues)),
+            }
+            for file in files
         ]
         document = {
             "code": code_of(error),
@@ -207,17 +237,28 @@ def _report_error(error: ResolverError, options: argparse.Namespace) -> int:
     return error.exit_code
 
 
-def _refused_files(error: ResolverError, options: argparse.Namespace) -> Sequence[InvalidFile]:
+def _refused_files(
+    error: ResolverError, options: argparse.Namespace
+) -> Sequence[InvalidFile]:
     if isinstance(error, InvalidFiles):
         return error.files
     if isinstance(error, InvalidAgentFile):
         return [InvalidFile(AGENT_FILE_LABEL, options.agents, error.issues)]
     if isinstance(error, InvalidIndex):
-        return [InvalidFile(INDEX_LABEL, getattr(options, "index", None) or INDEX, error.issues)]
+        return [
+            InvalidFile(
+                INDEX_LABEL, getattr(options, "index", None) or INDEX, error.issues
+            )
+        ]
     if isinstance(error, InvalidBlueprints | InvalidSkills):
-        return [InvalidFile(path, path, issues) for path, issues in error.faults.items()]
-    # A layer of the settings: a file, a variable or a flag, each with issues like a file's.
-    return [InvalidFile(error.source, error.source, error.issues)] if error.source else []
+        return [
+            InvalidFile(path, path, issues) for path, issues in error.faults.items()
+        ]
+    # A layer of the settings: a file, a variable or a flag, each with issues like a
+    # file's.
+    return (
+        [InvalidFile(error.source, error.source, error.issues)] if error.source else []
+    )
 
 
 def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
@@ -227,9 +268,13 @@ def _hint_for(error: ResolverError, options: argparse.Namespace) -> str:
         # A lock is made by a command, so the remedy is to run it.
         if error.path.endswith(".lock"):
             return "run `agent resolve`, or check the path"
-        # The option to name is the one whose value is missing. The name of the file tells an index too, since a
-        # session may look for it in the folder of the nearest settings.
-        asked = {getattr(options, "agents", None): "--agents", getattr(options, "index", None) or INDEX: "--index"}
+        # The option to name is the one whose value is missing. The name of the file
+        # tells an index too, since a session may look for it in the folder of the
+        # nearest settings.
+        asked = {
+            getattr(options, "agents", None): "--agents",
+            getattr(options, "index", None) or INDEX: "--index",
+        }
         is_index = os.path.basename(error.path) == os.path.basename(INDEX)
         option = asked.get(error.path) or ("--index" if is_index else None)
         return hint_at_missing(error.path, option) if option else "check the path"

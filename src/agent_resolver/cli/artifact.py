@@ -17,7 +17,8 @@ from agent_resolver.storage.file import Batch, read_bounded, read_head, same_con
 
 # The first key of a file says whose it is, so its head is enough for most questions.
 _HEAD_BYTES = 4096
-# The line that Git puts before the first side of a conflict, which would hide the first key of a file.
+# The line that Git puts before the first side of a conflict, which would hide the first
+# key of a file.
 _MARKER = re.compile(rb"^<{7}[^\n]*\n", re.MULTILINE)
 
 
@@ -64,11 +65,21 @@ class Artifact(Struct, frozen=True):
         # Slow to import, and needed only if a check fails.
         from difflib import unified_diff
 
-        # A lock that is not there yet is compared as an empty one, so that the diff shows all of it.
-        before = read_bounded(self.path, MAX_LOCKFILE_BYTES) if read_head(self.path, 1) is not None else b""
+        # A lock that is not there yet is compared as an empty one, so that the diff
+        # shows all of it.
+        before = (
+            read_bounded(self.path, MAX_LOCKFILE_BYTES)
+            if read_head(self.path, 1) is not None
+            else b""
+        )
         after = b"".join(self.content())
-        old, new = (text.decode(errors="replace").splitlines(keepends=True) for text in (before, after))
-        return "".join(unified_diff(old, new, fromfile=self.path, tofile=f"{self.path} (resolved)"))
+        old, new = (
+            text.decode(errors="replace").splitlines(keepends=True)
+            for text in (before, after)
+        )
+        return "".join(
+            unified_diff(old, new, fromfile=self.path, tofile=f"{self.path} (resolved)")
+        )
 
     def refuse_foreign(self, *, allows_conflict: bool) -> Difference | None:
         """Stop before a file of another tool is overwritten; the conflict in the lock, where that is allowed.
@@ -80,14 +91,22 @@ class Artifact(Struct, frozen=True):
         # A missing or empty file has nothing to lose.
         if not head:
             return None
-        # An explanation may be replaced in the middle of a merge conflict too: it is made again as a whole.
+        # An explanation may be replaced in the middle of a merge conflict too: it is
+        # made again as a whole.
         if not self.is_lock:
             if not is_ours(_MARKER.sub(b"", head)):
                 raise self._foreign()
             return None
-        # A conflict may open anywhere, so the head is enough only if it is the whole file.
-        problem = unusable(head if len(head) < _HEAD_BYTES else read_bounded(self.path, MAX_LOCKFILE_BYTES))
-        if problem is None or (allows_conflict and problem.kind is DifferenceKind.MERGE_CONFLICT):
+        # A conflict may open anywhere, so the head is enough only if it is the whole
+        # file.
+        problem = unusable(
+            head
+            if len(head) < _HEAD_BYTES
+            else read_bounded(self.path, MAX_LOCKFILE_BYTES)
+        )
+        if problem is None or (
+            allows_conflict and problem.kind is DifferenceKind.MERGE_CONFLICT
+        ):
             return problem
         if problem.kind is DifferenceKind.FOREIGN_FILE:
             raise self._foreign()
@@ -121,6 +140,7 @@ def lock_status(path: str, expected: Lockfile) -> Status:
             return Status.MISSING
         raise
     except InvalidLockfile:
-        # A damaged lock pins nothing that could be compared, and the remedy is the same: resolve again.
+        # A damaged lock pins nothing that could be compared, and the remedy is the
+        # same: resolve again.
         return Status.STALE
     return Status.CURRENT if found.pins_the_same(expected) else Status.STALE

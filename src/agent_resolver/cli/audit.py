@@ -66,12 +66,25 @@ def add_to(commands: Commands) -> None:
         metavar="ID",
         help="only the records of this run; the beginning of its id is enough",
     )
-    show.add_argument("--trace", metavar="ID", help="only the records of this trace, 32 hexadecimal digits")
-    show.add_argument("--last", type=_parse_count, metavar="N", help="only the last N records")
+    show.add_argument(
+        "--trace",
+        metavar="ID",
+        help="only the records of this trace, 32 hexadecimal digits",
+    )
+    show.add_argument(
+        "--last", type=_parse_count, metavar="N", help="only the last N records"
+    )
     add_token(show)
-    verify = add_command(group, "verify", "find any record that was changed, removed or reordered", _VERIFY_EXAMPLES)
+    verify = add_command(
+        group,
+        "verify",
+        "find any record that was changed, removed or reordered",
+        _VERIFY_EXAMPLES,
+    )
     verify.add_argument(
-        "--root", metavar="HEX", help="a sealed root that was noted down earlier: fail unless the trail had it"
+        "--root",
+        metavar="HEX",
+        help="a sealed root that was noted down earlier: fail unless the trail had it",
     )
     for parser, run in ((show, run_show), (verify, run_verify)):
         add_agents(parser)
@@ -84,20 +97,36 @@ def add_to(commands: Commands) -> None:
 def run_show(options: argparse.Namespace) -> int:
     """Print the records, oldest first: where an issuer vouches for callers, one's own, or all for an auditor."""
     hint = "`agent audit show --json` has the trace of each record"
-    trace = None if options.trace is None else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
+    trace = (
+        None
+        if options.trace is None
+        else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
+    )
     with session_of(options) as session:
         store, reader = existing_store(session), reader_of(session, options)
-        # One snapshot serves the whole choice, so that all records belong to one moment.
-        records = store.read_now(lambda snapshot: _choose_records(snapshot, options, trace, reader))
+        # One snapshot serves the whole choice, so that all records belong to one
+        # moment.
+        records = store.read_now(
+            lambda snapshot: _choose_records(snapshot, options, trace, reader)
+        )
         shown = [(record, _excerpt_of(record, store)) for record in records]
     if options.json:
         out_json([record_document(record, excerpt) for record, excerpt in shown])
         return 0
     for record, excerpt in shown:
-        # The excerpt has a line of its own below, and its digest means something to `agent audit verify` alone.
-        facts = {name: value for name, value in record.body.items() if name not in {CONTENT, SHOWN}}
+        # The excerpt has a line of its own below, and its digest means something to
+        # `agent audit verify` alone.
+        facts = {
+            name: value
+            for name, value in record.body.items()
+            if name not in {CONTENT, SHOWN}
+        }
         body = msgspec.json.encode(facts, order="sorted").decode()
-        out(safe(f"{record.position} {record.at} {record.run[:8]}.{record.sequence} {record.kind} {body}"))
+        out(
+            safe(
+                f"{record.position} {record.at} {record.run[:8]}.{record.sequence} {record.kind} {body}"
+            )
+        )
         if excerpt is not None:
             out(safe(f"  {excerpt}"))
     return 0
@@ -126,17 +155,32 @@ def _excerpt_of(record: AuditRecord, store: "ProjectStore") -> str | None:
 def run_verify(options: argparse.Namespace) -> int:
     """Recompute the whole chain."""
     hint = "give the whole root, as `agent audit verify` printed it"
-    noted = "" if options.root is None else _parse_hexadecimal("--root", options.root, _ROOT_DIGITS, hint)
+    noted = (
+        ""
+        if options.root is None
+        else _parse_hexadecimal("--root", options.root, _ROOT_DIGITS, hint)
+    )
     with session_of(options) as session:
         store = existing_store(session)
         key = store.trail_key
-        faults, seal = store.read_now(lambda snapshot: trail_faults(snapshot, key, noted))
+        faults, seal = store.read_now(
+            lambda snapshot: trail_faults(snapshot, key, noted)
+        )
         faults += store.read_now(lambda snapshot: _excerpt_faults(snapshot, store))
     count, root = seal.count, seal.root
     if options.json:
-        # The anchor is the position of the last record that was pruned, and so their number as well.
+        # The anchor is the position of the last record that was pruned, and so their
+        # number as well.
         pruned = {"pruned": seal.anchor} if seal.anchor else {}
-        out_json({"success": not faults, "records": count, **pruned, "root": root, "faults": faults})
+        out_json(
+            {
+                "success": not faults,
+                "records": count,
+                **pruned,
+                "root": root,
+                "faults": faults,
+            }
+        )
     elif faults:
         err("✗ The audit trail does not verify:")
         for fault in faults:
@@ -159,23 +203,34 @@ def require_state(session: "Session") -> None:
     """Refuse to go on where there is no state yet."""
     if not session.has_state:
         hint = "nothing was recorded here yet; name another project's agent file with `--agents`"
-        is_missing = "has no state" if session.state_place.is_outside else "does not exist"
+        is_missing = (
+            "has no state" if session.state_place.is_outside else "does not exist"
+        )
         raise Usage(f"`{session.state_path}` {is_missing}", hint)
 
 
 def _choose_records(
-    trail: Snapshot, options: argparse.Namespace, trace: str | None, reader: "Caller | None"
+    trail: Snapshot,
+    options: argparse.Namespace,
+    trace: str | None,
+    reader: "Caller | None",
 ) -> list[AuditRecord]:
     run, last = options.run_id, options.last
-    # Where nothing narrows the choice, the store reads the last records alone, however long the trail is.
+    # Where nothing narrows the choice, the store reads the last records alone, however
+    # long the trail is.
     if run is None and trace is None and reader is None:
         return list(trail.records(last=last))
-    # The store finds a whole id at once, where the beginning of one takes a look at every record.
+    # The store finds a whole id at once, where the beginning of one takes a look at
+    # every record.
     if run is not None and reader is None and (exact := list(trail.records(run))):
         chosen = exact
     else:
         # Records of others are not there, so that no message names a run of theirs.
-        readable = [record for record in trail.records() if reader is None or may_read_record(record.body, reader)]
+        readable = [
+            record
+            for record in trail.records()
+            if reader is None or may_read_record(record.body, reader)
+        ]
         chosen = readable if run is None else _records_of_run(readable, run)
     if trace is not None:
         chosen = [record for record in chosen if record.body.get("trace") == trace]
@@ -190,12 +245,24 @@ def _records_of_run(records: list[AuditRecord], run: str) -> list[AuditRecord]:
     """The records of the one run whose id is, or begins with, what was given."""
     known = {record.run for record in records}
     # A whole id is not ambiguous, even if longer ids begin with it.
-    names = [run] if run in known else sorted(name for name in known if name.startswith(run))
+    names = (
+        [run]
+        if run in known
+        else sorted(name for name in known if name.startswith(run))
+    )
     if not names:
-        raise Refusal(f"No run has an id that begins with {run}", "`agent audit show` prints every run")
+        raise Refusal(
+            f"No run has an id that begins with {run}",
+            "`agent audit show` prints every run",
+        )
     if len(names) > 1:
-        more = "" if len(names) <= _MOST_NAMES else f" and {len(names) - _MOST_NAMES} more"
-        raise Refusal(f"Several runs begin with {run}: {', '.join(names[:_MOST_NAMES])}{more}", "give more of the id")
+        more = (
+            "" if len(names) <= _MOST_NAMES else f" and {len(names) - _MOST_NAMES} more"
+        )
+        raise Refusal(
+            f"Several runs begin with {run}: {', '.join(names[:_MOST_NAMES])}{more}",
+            "give more of the id",
+        )
     return [record for record in records if record.run == names[0]]
 
 
@@ -207,7 +274,9 @@ def _parse_hexadecimal(option: str, given: str, count: int, hint: str) -> str:
 
 
 def _parse_run_id(argument: str) -> str:
-    if not (argument and argument.isprintable()):  # Bytes that are no UTF-8 are not printable either.
+    if not (
+        argument and argument.isprintable()
+    ):  # Bytes that are no UTF-8 are not printable either.
         raise argparse.ArgumentTypeError("no run has an id like that")
     return argument
 
@@ -215,5 +284,7 @@ def _parse_run_id(argument: str) -> str:
 def _parse_count(argument: str) -> int:
     # SQLite counts to 2**63, and no trail has that many records.
     if not (argument.isascii() and argument.isdigit() and len(argument) <= _MAX_DIGITS):
-        raise argparse.ArgumentTypeError(f"expected a number of records, found {argument!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected a number of records, found {argument!r}"
+        )
     return int(argument)

@@ -19,21 +19,36 @@ class SourceIssues(Struct, frozen=True):
     issues: tuple[Issue, ...]
 
 
-def chosen_issues(index: OpenIndex, resolutions: Iterable[Resolution]) -> list[SourceIssues]:
+def chosen_issues(
+    index: OpenIndex, resolutions: Iterable[Resolution]
+) -> list[SourceIssues]:
     """Warnings and hints about the servers that resolutions choose, each with its place, by file."""
-    # By its key, a server that several requirements or agents choose is remarked on once.
-    picked = {choice.key: choice.server for each in resolutions for choice in each.choices if choice.server}
+    # By its key, a server that several requirements or agents choose is remarked on
+    # once.
+    picked = {
+        choice.key: choice.server
+        for each in resolutions
+        for choice in each.choices
+        if choice.server
+    }
     remarked = [server for server in picked.values() if has_notices(server)]
-    # A compiled index may come from several files, and each server has its place in one of them.
+    # A compiled index may come from several files, and each server has its place in one
+    # of them.
     by_source: dict[str, list[Server]] = {}
     for server in remarked:
         by_source.setdefault(index.source_of(server), []).append(server)
-    return [SourceIssues(path, _issues_of(index, servers)) for path, servers in sorted(by_source.items())]
+    return [
+        SourceIssues(path, _issues_of(index, servers))
+        for path, servers in sorted(by_source.items())
+    ]
 
 
 def _issues_of(index: OpenIndex, servers: list[Server]) -> tuple[Issue, ...]:
     entries = index.entries_at(servers)
-    by_position = {index.servers.position(server): entries[server.id, server.version].tree for server in servers}
+    by_position = {
+        index.servers.position(server): entries[server.id, server.version].tree
+        for server in servers
+    }
     issues = chosen_notices(index.servers, servers)
     return tuple(_place_issue(issue, by_position[int(issue.at[0])]) for issue in issues)
 
@@ -44,6 +59,7 @@ def flattened(found: Iterable[SourceIssues]) -> list[Issue]:
 
 
 def _place_issue(issue: Issue, tree: Node) -> Issue:
-    # The path begins with the position of the server in the index, and the tree with its entry.
+    # The path begins with the position of the server in the index, and the tree with
+    # its entry.
     node = find(tree, issue.at[1:])
     return structs.replace(issue, line=node.line, column=node.column)

@@ -26,7 +26,11 @@ def access_of(session: "Session") -> "Access":
     servers = session.config.servers
     return Access(
         admitted=session.config.tools.admit,
-        token_variables={name: access.token_env for name, access in servers.items() if access.token_env},
+        token_variables={
+            name: access.token_env
+            for name, access in servers.items()
+            if access.token_env
+        },
         oauth=frozenset(name for name, access in servers.items() if access.oauth),
     )
 
@@ -37,7 +41,10 @@ def real_paths(paths: Iterable[str]) -> frozenset[str]:
 
 
 def check_project_clients(
-    folders: Iterable[str], locks: Iterable[tuple["Lockfile", "Limits"]], access: "Access", files: Iterable[str]
+    folders: Iterable[str],
+    locks: Iterable[tuple["Lockfile", "Limits"]],
+    access: "Access",
+    files: Iterable[str],
 ) -> tuple[Sequence["ClientFinding"], Sequence["ClientProblem"]]:
     """What clients start that are opened in one of these folders, held against locks that were verified.
 
@@ -52,15 +59,22 @@ def check_project_clients(
     from agent_resolver.exchange.client.direct import uses_of
     from agent_resolver.exchange.client.project_settings import check_clients
 
-    # An entry of a client may be covered by any lock of the project, not only by the one beside it.
-    uses = tuple(use for lockfile, limits in locks for use in uses_of(lockfile, limits, access))
+    # An entry of a client may be covered by any lock of the project, not only by the
+    # one beside it.
+    uses = tuple(
+        use for lockfile, limits in locks for use in uses_of(lockfile, limits, access)
+    )
     verified = real_paths(files)
     findings: list[ClientFinding] = []
     problems: list[ClientProblem] = []
     # Real paths, so that one folder under two names is reported once.
     for folder in sorted(real_paths(folders)):
         governing = Governing(
-            project=project_folder(folder), folder=folder, command=own_command(), uses=uses, files=verified
+            project=project_folder(folder),
+            folder=folder,
+            command=own_command(),
+            uses=uses,
+            files=verified,
         )
         for look in (check_clients, _check_agent_files):
             found, unreadable = look(governing)
@@ -69,7 +83,9 @@ def check_project_clients(
     return findings, problems
 
 
-def _check_agent_files(governing: "Governing") -> tuple[list["ClientFinding"], list["ClientProblem"]]:
+def _check_agent_files(
+    governing: "Governing",
+) -> tuple[list["ClientFinding"], list["ClientProblem"]]:
     """The servers that agent files bring along, in folders that a client loads whole."""
     from agent_resolver.catalog.client_folder import client_folders
     from agent_resolver.exchange.agent_use import inline_servers
@@ -82,22 +98,31 @@ def _check_agent_files(governing: "Governing") -> tuple[list["ClientFinding"], l
     problems: list[ClientProblem] = []
     by_title = {client.title: client for client in CLIENTS.values()}
     # Clients follow links, so what lies behind them starts servers too.
-    for folder, title in client_folders(os.path.relpath(governing.folder), follows_links=True):
+    for folder, title in client_folders(
+        os.path.relpath(governing.folder), follows_links=True
+    ):
         # Copilot runs in VS Code, and expands the same references.
         client = by_title.get(title, CLIENTS["vscode"])
         try:
             agents, _skipped = find_agents([folder], follows_links=True)
         except FileError as error:
             # What cannot be read may start anything, so it must not pass for nothing.
-            problems.append(ClientProblem(path=folder, client=client.name, problem=str(error)))
+            problems.append(
+                ClientProblem(path=folder, client=client.name, problem=str(error))
+            )
             continue
         for agent in agents:
             servers = inline_servers(agent.entry.front_matter)
-            findings += (judge_entry(client, name, values, governing, agent.path) for name, values in servers.items())
+            findings += (
+                judge_entry(client, name, values, governing, agent.path)
+                for name, values in servers.items()
+            )
     return findings, problems
 
 
-def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["ClientProblem"]) -> None:
+def print_clients(
+    findings: Sequence["ClientFinding"], problems: Sequence["ClientProblem"]
+) -> None:
     """Each server of each client."""
     for finding in findings:
         what = f"{finding.path}: {safe(finding.name)}"
@@ -106,7 +131,8 @@ def print_clients(findings: Sequence["ClientFinding"], problems: Sequence["Clien
             err(f"    starts {safe(finding.starts)}")
         else:
             out(f"✓ {what} is {finding.kind}")
-            # The server itself is locked, but the client may offer tools of it that the lock keeps closed.
+            # The server itself is locked, but the client may offer tools of it that the
+            # lock keeps closed.
             if finding.why and finding.kind == "direct":
                 err(f"warning: {what}: {safe(finding.why)}")
     for problem in problems:

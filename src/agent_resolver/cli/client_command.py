@@ -28,10 +28,12 @@ class ServeCommand(Struct, frozen=True, kw_only=True):
         return (*own_command(), "serve", *self._options())
 
     def _options(self) -> Iterator[str]:
-        # A client may start the server from any folder, so nothing may depend on the one of this command.
+        # A client may start the server from any folder, so nothing may depend on the
+        # one of this command.
         for root in self.roots:
             yield from ("--root", os.path.abspath(root))
-        # Without this option an entry serves whatever project it is started in, and is not judged to be governed.
+        # Without this option an entry serves whatever project it is started in, and is
+        # not judged to be governed.
         yield from ("--project", project_folder())
         paths = {
             "--index": self.index or (INDEX if os.path.exists(INDEX) else None),
@@ -52,8 +54,13 @@ class ServeCommand(Struct, frozen=True, kw_only=True):
 def own_command() -> tuple[str, ...]:
     """The command line of this very program: clients may have another `PATH`."""
     script = os.path.join(os.path.dirname(sys.executable), "agent")
-    # With `-P` Python does not look for the module in the folder of the project, which may have one of the same name.
-    return (script,) if os.path.isfile(script) else (sys.executable, "-P", "-m", "agent_resolver")
+    # With `-P` Python does not look for the module in the folder of the project, which
+    # may have one of the same name.
+    return (
+        (script,)
+        if os.path.isfile(script)
+        else (sys.executable, "-P", "-m", "agent_resolver")
+    )
 
 
 def project_folder(start: str = ".") -> str:

@@ -16,8 +16,14 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "completion", "print a completion script for a shell", _EXAMPLES)
-    parser.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh", "powershell"), help="which shell")
+    parser = add_command(
+        commands, "completion", "print a completion script for a shell", _EXAMPLES
+    )
+    parser.add_argument(
+        "shell",
+        choices=("bash", "zsh", "fish", "tcsh", "powershell"),
+        help="which shell",
+    )
     parser.set_defaults(run=run)
 
 

@@ -24,7 +24,12 @@ _MANY = 50
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "discover", "list the servers of an index, grouped by category", _EXAMPLES)
+    parser = add_command(
+        commands,
+        "discover",
+        "list the servers of an index, grouped by category",
+        _EXAMPLES,
+    )
     add_index(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -48,10 +53,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _discovery_document(servers: Servers) -> dict[str, object]:
     categories = [
-        {"category": category, "servers": list(map(_server_document, servers.offering(category)))}
+        {
+            "category": category,
+            "servers": list(map(_server_document, servers.offering(category))),
+        }
         for category in servers.categories
     ]
-    return {"categories": categories, "totalServers": len(servers), "totalCategories": len(categories)}
+    return {
+        "categories": categories,
+        "totalServers": len(servers),
+        "totalCategories": len(categories),
+    }
 
 
 def _server_document(server: Server) -> dict[str, object]:
@@ -68,7 +80,8 @@ def _server_document(server: Server) -> dict[str, object]:
 
 
 def _render_list(words: Iterable[str] | None) -> str:
-    # None is what the index does not state; an empty list is stated, and means that there are none.
+    # None is what the index does not state; an empty list is stated, and means that
+    # there are none.
     return _NOT_KNOWN if words is None else ", ".join(words) or "(none)"
 
 
@@ -80,7 +93,8 @@ def _print_categories(servers: Servers) -> None:
     for category in servers.categories:
         out(f"  {category}:")
         before = None
-        # Servers come by id and then by version, so that two versions of one server are neighbours.
+        # Servers come by id and then by version, so that two versions of one server are
+        # neighbours.
         for server in servers.offering(category):
             has_versions = has_versions or server.id == before
             before = server.id
@@ -89,9 +103,16 @@ def _print_categories(servers: Servers) -> None:
             out(f"      Residency: {_render_list(server.residency)}")
             out(f"      Max Sensitivity: {server.max_sensitivity or _NOT_KNOWN}")
         out()
-    out(f"Total: {counted(len(servers), 'server')} in {counted(len(servers.categories), 'category', 'categories')}")
+    out(
+        f"Total: {counted(len(servers), 'server')} in {counted(len(servers.categories), 'category', 'categories')}"
+    )
     if len(servers) > _MANY:
-        err("hint: `agent index list --category NAME` and `agent index search WORDS` show fewer of them")
-    # In string order `10.0.0` comes before `9.0.0`, which a reader of the list would not expect.
+        err(
+            "hint: `agent index list --category NAME` and `agent index search WORDS` show fewer of them"
+        )
+    # In string order `10.0.0` comes before `9.0.0`, which a reader of the list would
+    # not expect.
     if has_versions:
-        err("hint: Of several versions of one server, `agent resolve` takes the smallest in string order")
+        err(
+            "hint: Of several versions of one server, `agent resolve` takes the smallest in string order"
+        )

@@ -13,7 +13,13 @@ from agent_resolver._version import __version__
 from agent_resolver.cli.client_check import HINT, access_of, check_project_clients
 from agent_resolver.cli.client_command import project_folder
 from agent_resolver.cli.input import AGENT_FILE, hint_at_missing
-from agent_resolver.cli.option import Commands, add_command, add_governed, add_json, session_of
+from agent_resolver.cli.option import (
+    Commands,
+    add_command,
+    add_governed,
+    add_json,
+    session_of,
+)
 from agent_resolver.cli.output import out, out_json, safe
 from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted, plural
@@ -35,7 +41,9 @@ _EXAMPLES = """\
   agent doctor --json
 """
 
-_FAULTS: Final = frozenset({"TOOL_CHANGED", "TOOL_ID_RESERVED", "TOOL_NAME_REPEATED", "TOOL_NAME_UNUSABLE"})
+_FAULTS: Final = frozenset(
+    {"TOOL_CHANGED", "TOOL_ID_RESERVED", "TOOL_NAME_REPEATED", "TOOL_NAME_UNUSABLE"}
+)
 """Refusals that are a fault of the server, where others are a choice of the project."""
 # The modules by which it is known that an extra is installed.
 _EXTRAS: Final = {"tools": ("cryptography", "joserfc", "jsonschema_rs", "mcp")}
@@ -52,7 +60,12 @@ class Check(Struct, frozen=True):
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "doctor", "check what is configured, installed and reachable", _EXAMPLES)
+    parser = add_command(
+        commands,
+        "doctor",
+        "check what is configured, installed and reachable",
+        _EXAMPLES,
+    )
     add_governed(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -73,32 +86,48 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_checks(session: "Session", options: argparse.Namespace) -> Iterator[Check]:
-    # What is wrong further up may be the cause of what is wrong below, so the order matters to a reader.
+    # What is wrong further up may be the cause of what is wrong below, so the order
+    # matters to a reader.
     python = ".".join(map(str, sys.version_info[:3]))
     tools = _check_extra("tools")
     yield Check("agent", ok=True, finding=f"version {__version__} on Python {python}")
     yield tools
-    yield _check_by_trying("settings", lambda: _describe_settings(session), "correct agent.toml")
+    yield _check_by_trying(
+        "settings", lambda: _describe_settings(session), "correct agent.toml"
+    )
     config = _config_or_defaults(session)
     if config.tools.modules:
-        yield from _look_if_installed(tools, "capabilities", lambda: [_check_capabilities(session)])
+        yield from _look_if_installed(
+            tools, "capabilities", lambda: [_check_capabilities(session)]
+        )
     if config.tools.blueprints:
-        yield from _look_if_installed(tools, "blueprints", lambda: [_check_blueprints(session)])
+        yield from _look_if_installed(
+            tools, "blueprints", lambda: [_check_blueprints(session)]
+        )
     yield from _check_governing_files(session, options)
     if _is_governed(session, options):
         yield from _check_clients(session)
-    yield _check_by_trying("state", lambda: _verify_state(session), "run `agent audit verify`")
+    yield _check_by_trying(
+        "state", lambda: _verify_state(session), "run `agent audit verify`"
+    )
     if config.models or config.pools:
-        yield from _look_if_installed(tools, "references", lambda: _check_references(session))
+        yield from _look_if_installed(
+            tools, "references", lambda: _check_references(session)
+        )
     if config.providers or _is_unlocked(session):
-        yield from _look_if_installed(tools, "models", lambda: _check_providers(session))
-    # Nothing is connected without a lock that holds, or without trust where the lock or the settings need it.
+        yield from _look_if_installed(
+            tools, "models", lambda: _check_providers(session)
+        )
+    # Nothing is connected without a lock that holds, or without trust where the lock or
+    # the settings need it.
     if _lock_holds(session):
         trust = _check_trust(session)
         yield trust
         if trust.ok:
             yield from _look_if_installed(
-                tools, "servers", lambda: _check_servers(session, is_watched=not options.json)
+                tools,
+                "servers",
+                lambda: _check_servers(session, is_watched=not options.json),
             )
 
 
@@ -112,15 +141,28 @@ def _check_clients(session: "Session") -> Iterator[Check]:
     except ResolverError:  # It has a line of its own; nothing is covered by it.
         locks, access = [], Access()
     files = (session.agent_path, session.lock_path, session.index_path)
-    # A client reads the settings of the folder that it is opened in: that of the project, or this one.
-    findings, problems = check_project_clients({project_folder(), os.getcwd()}, locks, access, files)
+    # A client reads the settings of the folder that it is opened in: that of the
+    # project, or this one.
+    findings, problems = check_project_clients(
+        {project_folder(), os.getcwd()}, locks, access, files
+    )
     for finding in findings:
         outside = f"starts `{finding.name}` outside of the lock ({finding.starts}): {finding.why}"
         is_covered = finding.kind != "outside"
         text = f"`{finding.name}` is {finding.kind}" if is_covered else outside
-        yield Check(f"client {finding.path}", ok=is_covered, finding=text, hint="" if is_covered else HINT)
+        yield Check(
+            f"client {finding.path}",
+            ok=is_covered,
+            finding=text,
+            hint="" if is_covered else HINT,
+        )
     for problem in problems:
-        yield Check(f"client {problem.path}", ok=False, finding=problem.problem, hint="correct the file")
+        yield Check(
+            f"client {problem.path}",
+            ok=False,
+            finding=problem.problem,
+            hint="correct the file",
+        )
 
 
 def _config_or_defaults(session: "Session") -> "Config":
@@ -133,15 +175,26 @@ def _config_or_defaults(session: "Session") -> "Config":
         return Config()
 
 
-def _look_if_installed(extra: Check, name: str, look: Callable[[], Iterable[Check]]) -> Iterable[Check]:
+def _look_if_installed(
+    extra: Check, name: str, look: Callable[[], Iterable[Check]]
+) -> Iterable[Check]:
     """What can be seen only where an extra is installed."""
     # The look is passed as a function, because it imports what may not be installed.
     if extra.ok:
         return look()
-    return [Check(name, ok=False, finding=f"not looked at without the {extra.name}", hint=extra.hint)]
+    return [
+        Check(
+            name,
+            ok=False,
+            finding=f"not looked at without the {extra.name}",
+            hint=extra.hint,
+        )
+    ]
 
 
-def _check_governing_files(session: "Session", options: argparse.Namespace) -> Iterator[Check]:
+def _check_governing_files(
+    session: "Session", options: argparse.Namespace
+) -> Iterator[Check]:
     """The agent file, the index and the lock, as far as the project needs them."""
     if not _is_governed(session, options):
         none = f"not needed: there is no `{AGENT_FILE}`, and nothing that asks for one"
@@ -151,15 +204,24 @@ def _check_governing_files(session: "Session", options: argparse.Namespace) -> I
         return
     if _is_unlocked(session):
         yield _check_by_trying(
-            "agent file", lambda: f"without `requires`, so it needs no lock; forbids {_render_forbidden(session)}"
+            "agent file",
+            lambda: (
+                f"without `requires`, so it needs no lock; forbids {_render_forbidden(session)}"
+            ),
         )
         return
-    agent = _check_by_trying("agent file", lambda: f"{session.agent.name}@{session.agent.version}", option="--agents")
+    agent = _check_by_trying(
+        "agent file",
+        lambda: f"{session.agent.name}@{session.agent.version}",
+        option="--agents",
+    )
     index = _check_index(session)
     yield from (agent, index)
     # A lock is verified against both, so it could only repeat what is wrong with them.
     if agent.ok and index.ok:
-        yield _check_by_trying("lock", lambda: _describe_lock(session), "run `agent resolve`")
+        yield _check_by_trying(
+            "lock", lambda: _describe_lock(session), "run `agent resolve`"
+        )
     else:
         unseen = "not looked at: it is made of the agent file and the index"
         yield Check("lock", ok=False, finding=unseen, hint="see to these first")
@@ -171,18 +233,27 @@ def _describe_lock(session: "Session") -> str:
 
 def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
     """Whether there should be an agent file: a project of capabilities, or of agents to plan or serve, needs none."""
-    # Settings, or a folder of agents, are a project without an agent file. In any other folder a missing one is a
-    # finding.
-    is_other = session.config_path or os.path.isdir(os.path.join(session.root, "agents"))
+    # Settings, or a folder of agents, are a project without an agent file. In any other
+    # folder a missing one is a finding.
+    is_other = session.config_path or os.path.isdir(
+        os.path.join(session.root, "agents")
+    )
     is_asked = options.agents != AGENT_FILE or options.lock
-    return bool(is_asked or session.has_agent or os.path.exists(session.lock_path) or not is_other)
+    return bool(
+        is_asked
+        or session.has_agent
+        or os.path.exists(session.lock_path)
+        or not is_other
+    )
 
 
 def _is_unlocked(session: "Session") -> bool:
     """Whether the agent file asks for no servers, in a project that has something without them."""
     config = _config_or_defaults(session)
     # Each of these gives a project something to do without a locked server.
-    has_settings = bool(config.tools.modules or config.tools.blueprints or config.models or config.pools)
+    has_settings = bool(
+        config.tools.modules or config.tools.blueprints or config.models or config.pools
+    )
     # With an agent file alone, an agent runs on the local model.
     has_agent_alone = session.has_agent and not (
         os.path.exists(session.index_path) or os.path.exists(session.lock_path)
@@ -198,7 +269,9 @@ def _render_forbidden(session: "Session") -> str:
 
 
 def _check_index(session: "Session") -> Check:
-    return _check_by_trying("index", lambda: counted(len(session.servers), "server"), option="--index")
+    return _check_by_trying(
+        "index", lambda: counted(len(session.servers), "server"), option="--index"
+    )
 
 
 def _check_capabilities(session: "Session") -> Check:
@@ -206,15 +279,20 @@ def _check_capabilities(session: "Session") -> Check:
 
     modules = ", ".join(session.config.tools.modules)
     hint = "correct `[tools] modules` in agent.toml"
-    return _check_by_trying("capabilities", lambda: f"{len(load_capabilities(session))} in {modules}", hint)
+    return _check_by_trying(
+        "capabilities", lambda: f"{len(load_capabilities(session))} in {modules}", hint
+    )
 
 
 def _check_blueprints(session: "Session") -> Check:
     from agent_resolver.project.blueprint import own_descriptors
 
     def describe() -> str:
-        # The tools of a project are its capabilities too, which have a line of their own.
-        found = [tool for tool in own_descriptors(session) if tool.labels.kind == "BLUEPRINT"]
+        # The tools of a project are its capabilities too, which have a line of their
+        # own.
+        found = [
+            tool for tool in own_descriptors(session) if tool.labels.kind == "BLUEPRINT"
+        ]
         return f"{len(found)} in {', '.join(session.config.tools.blueprints)}"
 
     return _check_by_trying("blueprints", describe, "run `agent blueprint check`")
@@ -222,26 +300,44 @@ def _check_blueprints(session: "Session") -> Check:
 
 def _check_providers(session: "Session") -> Iterator[Check]:
     """Whether every provider can be asked: its key, its files and its packages are there. Nothing is sent."""
-    from agent_resolver.project.provider import LOCAL, local_model_names, provider_executor
+    from agent_resolver.project.provider import (
+        LOCAL,
+        local_model_names,
+        provider_executor,
+    )
     from agent_resolver.runtime.spec import DEFAULT_MODEL
 
     for name, provider in sorted(_config_or_defaults(session).providers.items()):
         try:
             provider_executor(session, name).open()
         except ResolverError as error:
-            yield Check(f"provider {name}", ok=False, finding=str(error), hint=error.hint)
+            yield Check(
+                f"provider {name}", ok=False, finding=str(error), hint=error.hint
+            )
         else:
-            yield Check(f"provider {name}", ok=True, finding=f"adapter `{provider.adapter}`, ready to be asked")
-    # Agents that name no model get the local one only where neither the settings nor a key offers another.
+            yield Check(
+                f"provider {name}",
+                ok=True,
+                finding=f"adapter `{provider.adapter}`, ready to be asked",
+            )
+    # Agents that name no model get the local one only where neither the settings nor a
+    # key offers another.
     if DEFAULT_MODEL not in local_model_names(session):
         return
     try:
         provider_executor(session, LOCAL).open()
     except ResolverError as error:
         # Not every project runs agents.
-        yield Check("models", ok=True, finding=f"none is set up; for the local one, {error}", hint=error.hint)
+        yield Check(
+            "models",
+            ok=True,
+            finding=f"none is set up; for the local one, {error}",
+            hint=error.hint,
+        )
     else:
-        yield Check("models", ok=True, finding="none is set up, so the local one answers")
+        yield Check(
+            "models", ok=True, finding="none is set up, so the local one answers"
+        )
 
 
 def _check_references(session: "Session") -> Iterator[Check]:
@@ -254,9 +350,18 @@ def _check_references(session: "Session") -> Iterator[Check]:
         yield Check("references", ok=False, finding=str(error), hint=error.hint)
         return
     if not found:
-        yield Check("references", ok=True, finding="every model, provider, plugin and delegate is there")
+        yield Check(
+            "references",
+            ok=True,
+            finding="every model, provider, plugin and delegate is there",
+        )
     for each in found:
-        yield Check("references", ok=False, finding=each, hint="correct the agent file, or agent.toml")
+        yield Check(
+            "references",
+            ok=False,
+            finding=each,
+            hint="correct the agent file, or agent.toml",
+        )
 
 
 def _dangling_references(session: "Session") -> list[str]:
@@ -274,10 +379,17 @@ def _check_extra(name: str) -> Check:
     if not missing:
         return Check(f"extra `{name}`", ok=True, finding="installed")
     hint = f"pip install 'agent-resolver[{name}]'"
-    return Check(f"extra `{name}`", ok=False, finding=f"missing: {', '.join(missing)}", hint=hint)
+    return Check(
+        f"extra `{name}`", ok=False, finding=f"missing: {', '.join(missing)}", hint=hint
+    )
 
 
-def _check_by_trying(name: str, look: Callable[[], str], hint: str = "run `agent validate`", option: str = "") -> Check:
+def _check_by_trying(
+    name: str,
+    look: Callable[[], str],
+    hint: str = "run `agent validate`",
+    option: str = "",
+) -> Check:
     try:
         return Check(name, ok=True, finding=look())
     except ResolverError as error:
@@ -317,8 +429,13 @@ def _check_trust(session: "Session") -> Check:
     try:
         why = session.why_trust_is_needed
         if why is None:
-            return Check("trust", ok=True, finding="not needed: the lock starts no commands, and no secrets are sent")
-        # The same question is asked before the servers are opened, so the answer here is that of a run.
+            return Check(
+                "trust",
+                ok=True,
+                finding="not needed: the lock starts no commands, and no secrets are sent",
+            )
+        # The same question is asked before the servers are opened, so the answer here
+        # is that of a run.
         session.require_trust(why, files=session.files_of_lock)
     except ResolverError as error:
         return Check("trust", ok=False, finding=str(error), hint=error.hint)
@@ -350,13 +467,20 @@ def _check_server(tools: "OpenTools", name: str) -> Check:
         return Check(check, ok=False, finding=str(problem), hint=_hint_for(problem))
     finding = f"{counted(_count_tools(tools.registry.list(), name), 'tool')} open to the agent"
     # Tools name their source as this check is named, `server` and its id.
-    faulty = [tool for tool in tools.registry.refused() if tool.source == check and tool.why.code in _FAULTS]
+    faulty = [
+        tool
+        for tool in tools.registry.refused()
+        if tool.source == check and tool.why.code in _FAULTS
+    ]
     if not faulty:
         return Check(check, ok=True, finding=finding)
     first = faulty[0]
     more = f", and {len(faulty) - 1} more" if len(faulty) > 1 else ""
     return Check(
-        check, ok=False, finding=f"{finding}; {first.id} is refused{more}: {first.why.message}", hint=first.why.remedy
+        check,
+        ok=False,
+        finding=f"{finding}; {first.id} is refused{more}: {first.why.message}",
+        hint=first.why.remedy,
     )
 
 

@@ -34,7 +34,9 @@ class FactPlaces:
     def in_index(self, server: Server, path: Sequence[str | int] = ()) -> str:
         """The place of a value of a server in the index."""
         # A server whose entry was not read has the beginning of the index as its place.
-        found = self._entries.get((server.id, server.version)) or EntryAt(self._index.path, EMPTY)
+        found = self._entries.get((server.id, server.version)) or EntryAt(
+            self._index.path, EMPTY
+        )
         return position_in_file(found.path, find(found.tree, path))
 
 

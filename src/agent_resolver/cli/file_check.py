@@ -7,9 +7,19 @@ from typing import Self
 from msgspec import Struct, structs
 
 from agent_resolver.cli.chosen import chosen_issues, flattened
-from agent_resolver.cli.input import AGENT_FILE_LABEL, INDEX, INDEX_LABEL, read_agent_bytes, read_index_bytes
+from agent_resolver.cli.input import (
+    AGENT_FILE_LABEL,
+    INDEX,
+    INDEX_LABEL,
+    read_agent_bytes,
+    read_index_bytes,
+)
 from agent_resolver.core.count import counted
-from agent_resolver.core.notice import agent_file_notices, index_notices, overlay_notices
+from agent_resolver.core.notice import (
+    agent_file_notices,
+    index_notices,
+    overlay_notices,
+)
 from agent_resolver.core.overlay import apply_overlay
 from agent_resolver.core.resolution import resolve
 from agent_resolver.core.server import servers_of
@@ -18,7 +28,11 @@ from agent_resolver.project.open_index import OpenIndex, open_index
 from agent_resolver.schema.agent_file import parse_agent_file, read_agent_file
 from agent_resolver.schema.errors import InvalidIndex, InvalidOverlay
 from agent_resolver.schema.index import OVERLAY_NAME, Index
-from agent_resolver.schema.index_reader import parse_index, read_index, unremarkable_index
+from agent_resolver.schema.index_reader import (
+    parse_index,
+    read_index,
+    unremarkable_index,
+)
 from agent_resolver.schema.issue import Issue, Severity
 from agent_resolver.schema.overlay import read_overlay
 from agent_resolver.schema.tree import EMPTY
@@ -48,16 +62,21 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     def found(self, content: bytes, issues: Iterable[Issue], summary: str = "") -> Self:
         """This file was read, and these issues were found."""
-        # The issues come from several checks, and a reader goes through the file from its beginning.
+        # The issues come from several checks, and a reader goes through the file from
+        # its beginning.
         ordered = sorted(issues, key=lambda issue: (issue.line, issue.column))
-        return structs.replace(self, content=content, issues=tuple(ordered), summary=summary)
+        return structs.replace(
+            self, content=content, issues=tuple(ordered), summary=summary
+        )
 
     def strict(self) -> Self:
         """The same with every warning as an error."""
         return structs.replace(
             self,
             issues=tuple(
-                structs.replace(issue, severity=Severity.ERROR) if issue.severity is Severity.WARNING else issue
+                structs.replace(issue, severity=Severity.ERROR)
+                if issue.severity is Severity.WARNING
+                else issue
                 for issue in self.issues
             ),
         )
@@ -148,8 +167,13 @@ def _check_compiled(checked: Checked) -> Checked:
     except UnusableIndex as error:
         return checked.unreadable(error)
     categories = counted(len(index.servers.categories), "category", "categories")
-    # The content is not needed any more, but None would mean that the file was not read.
-    return checked.found(b"", index.issues, f"{counted(len(index.servers), 'server')}, {categories}, compiled")
+    # The content is not needed any more, but None would mean that the file was not
+    # read.
+    return checked.found(
+        b"",
+        index.issues,
+        f"{counted(len(index.servers), 'server')}, {categories}, compiled",
+    )
 
 
 def check_overlay(index_path: str | None) -> Checked | None:

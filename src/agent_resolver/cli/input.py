@@ -30,12 +30,19 @@ INDEX_LABEL: Final = "mcp.index.json"
 def default_agent_file() -> str:
     """The agent file of this folder: `agents.md`, else an `AGENTS.md` with front matter."""
     has_other = has_front_matter(OTHER_AGENT_FILE)
-    # A link that leads nowhere counts as there: the error then names it, instead of a silent choice of the other file.
+    # A link that leads nowhere counts as there: the error then names it, instead of a
+    # silent choice of the other file.
     if not os.path.lexists(AGENT_FILE):
         return OTHER_AGENT_FILE if has_other else AGENT_FILE
     # On some file systems both names are one file.
-    if has_other and os.path.exists(AGENT_FILE) and not os.path.samefile(AGENT_FILE, OTHER_AGENT_FILE):
-        err("note: `AGENTS.md` has front matter too, and is not read: `agents.md` comes first")
+    if (
+        has_other
+        and os.path.exists(AGENT_FILE)
+        and not os.path.samefile(AGENT_FILE, OTHER_AGENT_FILE)
+    ):
+        err(
+            "note: `AGENTS.md` has front matter too, and is not read: `agents.md` comes first"
+        )
     return AGENT_FILE
 
 
@@ -83,22 +90,34 @@ def load(agent_path: str, index_path: str) -> Inputs:
     """
     reading = read_agent_file(read_agent_bytes(agent_path))
     index = _open(index_path)
-    # Both files are read before either is refused, so that one run shows the faults of both.
+    # Both files are read before either is refused, so that one run shows the faults of
+    # both.
     if reading.agent is None or isinstance(index, InvalidFile):
-        agent = InvalidFile(AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues)))
-        raise InvalidFiles([found for found in (agent, index) if isinstance(found, InvalidFile) and found.issues])
+        agent = InvalidFile(
+            AGENT_FILE_LABEL, agent_path, tuple(only_errors(reading.issues))
+        )
+        raise InvalidFiles(
+            [
+                found
+                for found in (agent, index)
+                if isinstance(found, InvalidFile) and found.issues
+            ]
+        )
     return Inputs(reading.agent, reading.tree, warnings_of(reading), index)
 
 
 def warnings_of(reading: Reading) -> tuple[Issue, ...]:
     """What a command that uses the agent file says about it."""
-    return tuple(issue for issue in reading.issues if issue.severity is Severity.WARNING)
+    return tuple(
+        issue for issue in reading.issues if issue.severity is Severity.WARNING
+    )
 
 
 def load_index(path: str) -> OpenIndex:
     """The index at `path`, in whichever form it is."""
     index = _open(path)
-    # A faulty index is a value until here, so that `load` can report it together with the agent file.
+    # A faulty index is a value until here, so that `load` can report it together with
+    # the agent file.
     if isinstance(index, InvalidFile):
         raise InvalidFiles([index])
     return index
@@ -111,6 +130,7 @@ def _open(path: str) -> OpenIndex | InvalidFile:
         return InvalidFile(OVERLAY_NAME, error.source, error.issues)
     except InvalidIndex as error:
         return InvalidFile(INDEX_LABEL, path, error.issues)
-    # To choose from an old copy without a word would be worse than a word too many, whatever the command is.
+    # To choose from an old copy without a word would be worse than a word too many,
+    # whatever the command is.
     err_warnings(path, index.issues)
     return index

@@ -14,10 +14,12 @@ Commands = Any
 """What `add_subparsers` returns; argparse keeps its type private."""
 
 
-def add_command(commands: Commands, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
+def add_command(
+    commands: Commands, name: str, summary: str, examples: str
+) -> argparse.ArgumentParser:
     """A command with its help and examples."""
-    # `allow_abbrev` is off: an abbreviation in a script would break once a longer option with the same beginning is
-    # added.
+    # `allow_abbrev` is off: an abbreviation in a script would break once a longer
+    # option with the same beginning is added.
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -26,7 +28,8 @@ def add_command(commands: Commands, name: str, summary: str, examples: str) -> a
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    # The innermost command sets it last: the parser that knows the options that may follow.
+    # The innermost command sets it last: the parser that knows the options that may
+    # follow.
     parser.set_defaults(parser=parser)
     return parser
 
@@ -61,7 +64,11 @@ def add_governed(parser: argparse.ArgumentParser) -> None:
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """`--trust`."""
-    parser.add_argument("--trust", action="store_true", help="let the project's code run this once, for CI")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let the project's code run this once, for CI",
+    )
 
 
 def add_token(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +82,11 @@ def add_token(parser: argparse.ArgumentParser) -> None:
 
 def add_lock(parser: argparse.ArgumentParser) -> None:
     """`--lock`."""
-    parser.add_argument("--lock", metavar="PATH", help="path of the lock (default: beside the agent file, <stem>.lock)")
+    parser.add_argument(
+        "--lock",
+        metavar="PATH",
+        help="path of the lock (default: beside the agent file, <stem>.lock)",
+    )
 
 
 def add_workspace(parser: argparse.ArgumentParser, what: str) -> None:
@@ -94,20 +105,26 @@ def add_workspace(parser: argparse.ArgumentParser, what: str) -> None:
 def folder_of(path: str) -> str:
     """A folder that a person names."""
     if not os.path.isdir(path):
-        raise Usage(f"`{path}` is no folder", "name the folder that holds the agent files")
+        raise Usage(
+            f"`{path}` is no folder", "name the folder that holds the agent files"
+        )
     return os.path.normpath(path)
 
 
 def workspace_of(options: argparse.Namespace, *others: str) -> tuple[str, str]:
     """The folder of a workspace and its index; options that belong to a single agent file are refused."""
-    # The path is shown in messages and joined to others, so it is brought into one form first.
+    # The path is shown in messages and joined to others, so it is brought into one form
+    # first.
     folder = os.path.normpath(options.workspace)
-    # The option is named as the operator typed it; argparse has turned its dashes into underscores.
+    # The option is named as the operator typed it; argparse has turned its dashes into
+    # underscores.
     given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name)]
     if options.agents != AGENT_FILE:
         given.append("--agents")
     if given:
-        raise Usage(f"`--workspace` takes every agent file below a folder, so `{given[0]}` has no place there")
+        raise Usage(
+            f"`--workspace` takes every agent file below a folder, so `{given[0]}` has no place there"
+        )
     folder_of(folder)
     return folder, options.index or os.path.normpath(os.path.join(folder, INDEX))
 
@@ -120,14 +137,22 @@ def session_of(options: argparse.Namespace) -> "Session":
     # Not every command has `--index` or `--lock`, which `getattr` allows for.
     index = getattr(options, "index", None) or INDEX
     is_named = options.agents != AGENT_FILE
-    # An `agent.toml` above marks its folder as the project, whose agent file is taken where none is here.
-    if not is_named and not os.path.lexists(AGENT_FILE) and (settings := find_config(".")):
+    # An `agent.toml` above marks its folder as the project, whose agent file is taken
+    # where none is here.
+    if (
+        not is_named
+        and not os.path.lexists(AGENT_FILE)
+        and (settings := find_config("."))
+    ):
         # The path stays relative, so that messages show what the operator can type.
         root = os.path.relpath(os.path.dirname(settings))
         if os.path.lexists(os.path.join(root, AGENT_FILE)):
             options.agents = os.path.normpath(os.path.join(root, AGENT_FILE))
-            # An index that was named is meant from here; only the default moves with the project.
-            index = os.path.normpath(os.path.join(root, INDEX)) if index == INDEX else index
+            # An index that was named is meant from here; only the default moves with
+            # the project.
+            index = (
+                os.path.normpath(os.path.join(root, INDEX)) if index == INDEX else index
+            )
     return Session(
         options.agents,
         index,
@@ -155,7 +180,8 @@ def session_here(options: argparse.Namespace) -> "Session":
 
 def output_path(text: str) -> str:
     """The path of a file to write, as an option takes it; `-` would be taken for a file of that name."""
-    # Output files are put in place by renaming, which stdout does not allow; refusing `-` avoids a file of that name.
+    # Output files are put in place by renaming, which stdout does not allow; refusing
+    # `-` avoids a file of that name.
     if text == "-":
         reason = "the file is put in place whole, which cannot be done on stdout; name a file, or `./-`"
         raise argparse.ArgumentTypeError(f"`-` is not a file: {reason}")
@@ -165,15 +191,26 @@ def output_path(text: str) -> str:
 def add_agents(parser: argparse.ArgumentParser) -> None:
     """`--agents`."""
     parser.add_argument(
-        "-a", "--agents", metavar="PATH", default=AGENT_FILE, help=f"path to the agent file (default: {AGENT_FILE})"
+        "-a",
+        "--agents",
+        metavar="PATH",
+        default=AGENT_FILE,
+        help=f"path to the agent file (default: {AGENT_FILE})",
     )
 
 
 def add_index(parser: argparse.ArgumentParser) -> None:
     """`--index`."""
-    parser.add_argument("-i", "--index", metavar="PATH", help=f"path to the server index (default: {INDEX})")
+    parser.add_argument(
+        "-i",
+        "--index",
+        metavar="PATH",
+        help=f"path to the server index (default: {INDEX})",
+    )
 
 
-def add_json(parser: argparse._ActionsContainer, what: str = "print the result as JSON on stdout") -> None:
+def add_json(
+    parser: argparse._ActionsContainer, what: str = "print the result as JSON on stdout"
+) -> None:
     """`--json`."""
     parser.add_argument("--json", action="store_true", help=what)

@@ -9,7 +9,14 @@ from typing import Final, TextIO, TypeVar
 from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.lockfile import to_json
 
-_COLOURS = {"✓": "32", "✗": "31", "error:": "31", "warning:": "33", "hint:": "36", "ℹ": "36"}  # noqa: RUF001 - the sign
+_COLOURS = {
+    "✓": "32",
+    "✗": "31",
+    "error:": "31",
+    "warning:": "33",
+    "hint:": "36",
+    "ℹ": "36",  # noqa: RUF001 - the sign
+}
 
 MANY: Final = 10
 """Of a kind with more items only the first few are shown."""
@@ -26,8 +33,8 @@ _results: TextIO | None = None
 def use_utf8() -> None:
     """Print the same bytes whatever the locale is."""
     for stream in (sys.stdout, sys.stderr):
-        # What UTF-8 cannot hold is escaped instead of failing in the middle of a result; `\n` stays itself on Windows
-        # too.
+        # What UTF-8 cannot hold is escaped instead of failing in the middle of a
+        # result; `\n` stays itself on Windows too.
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")  # type: ignore[union-attr]
 
 
@@ -36,7 +43,8 @@ def only_results_on_stdout() -> Iterator[None]:
     """Keep stdout for results: what a module, a tool or a process that they start prints goes to stderr."""
     global _results  # noqa: PLW0603 - a process has one stdout
     stdout = sys.stdout
-    # The descriptor is replaced as well as the object: a process that a tool starts inherits descriptor 1.
+    # The descriptor is replaced as well as the object: a process that a tool starts
+    # inherits descriptor 1.
     kept = _take_stdout(stdout)
     _results = stdout if kept is None else kept
     try:
@@ -51,16 +59,20 @@ def only_results_on_stdout() -> Iterator[None]:
 def _take_stdout(stdout: TextIO) -> TextIO | None:
     """The open file behind stdout, under another number; None if stdout is not that of the process, as in a test."""
     try:
-        # In a test stdout may be a buffer without a descriptor, or one of another number: then only the object is
-        # replaced.
+        # In a test stdout may be a buffer without a descriptor, or one of another
+        # number: then only the object is replaced.
         if stdout.fileno() != 1:
             return None
     except (OSError, ValueError):
         return None
-    # What is buffered belongs before the switch, else it would come out at the wrong place.
+    # What is buffered belongs before the switch, else it would come out at the wrong
+    # place.
     stdout.flush()
-    kept = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", newline="\n")
-    # From here on descriptor 1 leads to stderr for this process and for those it starts.
+    kept = os.fdopen(
+        os.dup(1), "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+    )
+    # From here on descriptor 1 leads to stderr for this process and for those it
+    # starts.
     os.dup2(2, 1)
     return kept
 
@@ -105,7 +117,9 @@ def out_json_line(value: object) -> None:
     """One JSON value on a line of its own, at once."""
     import msgspec
 
-    _write(f"{_safe_json(msgspec.json.encode(value).decode())}\n", _results or sys.stdout)
+    _write(
+        f"{_safe_json(msgspec.json.encode(value).decode())}\n", _results or sys.stdout
+    )
     flush_out()
 
 
@@ -113,7 +127,10 @@ def err_dim(line: str) -> None:
     """A line about the result that matters less than the others."""
     flush_out()
     line = safe(line)
-    _write(f"\x1b[2m{line}\x1b[0m\n" if _has_colour(sys.stderr) else f"{line}\n", sys.stderr)
+    _write(
+        f"\x1b[2m{line}\x1b[0m\n" if _has_colour(sys.stderr) else f"{line}\n",
+        sys.stderr,
+    )
 
 
 def flush_out() -> None:
@@ -132,11 +149,13 @@ def discard_out() -> None:
 
 def out_json(value: object) -> None:
     """The whole result as JSON."""
-    # The value is serialized as a whole before anything is written, so an error leaves no half document.
+    # The value is serialized as a whole before anything is written, so an error leaves
+    # no half document.
     try:
         text = _safe_json(to_json(value).decode())
     except UnicodeEncodeError:
-        # A path may be any bytes, and JSON takes those that are no UTF-8 only as escapes.
+        # A path may be any bytes, and JSON takes those that are no UTF-8 only as
+        # escapes.
         import json
 
         import msgspec
@@ -150,17 +169,25 @@ def _safe_json(text: str) -> str:
     # ASCII without DEL needs no work: JSON escapes the other control characters itself.
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(each if each.isprintable() or each == "\n" else _json_escape(each) for each in text)
+    return "".join(
+        each if each.isprintable() or each == "\n" else _json_escape(each)
+        for each in text
+    )
 
 
 def _json_escape(character: str) -> str:
-    # JSON escapes code points above U+FFFF as two surrogates (RFC 8259, section 7), hence UTF-16.
+    # JSON escapes code points above U+FFFF as two surrogates (RFC 8259, section 7),
+    # hence UTF-16.
     units = character.encode("utf-16-be")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+    return "".join(
+        f"\\u{units[place]:02x}{units[place + 1]:02x}"
+        for place in range(0, len(units), 2)
+    )
 
 
 def _write_line(line: str, stream: TextIO) -> None:
-    # Every line, since names come from files and from the names of files: none may steer a terminal or forge a line.
+    # Every line, since names come from files and from the names of files: none may
+    # steer a terminal or forge a line.
     line = safe(line)
     _write((_colour_first_word(line) if _has_colour(stream) else line) + "\n", stream)
 
@@ -174,13 +201,19 @@ def _write(text: str, stream: TextIO) -> None:
 
 def _discard(stream: TextIO) -> None:
     """Let the rest go nowhere: the reader has seen enough, and the exit code still says what the answer is."""
-    # The descriptor is replaced, not the object, since the interpreter flushes the same object once more at exit.
+    # The descriptor is replaced, not the object, since the interpreter flushes the same
+    # object once more at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _has_colour(stream: TextIO) -> bool:
-    # The variable NO_COLOR counts if it is not empty, as its convention says; a dumb terminal shows escapes as text.
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    # The variable NO_COLOR counts if it is not empty, as its convention says; a dumb
+    # terminal shows escapes as text.
+    return (
+        stream.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def _colour_first_word(line: str) -> str:
@@ -199,7 +232,9 @@ def place(path: str, issue: Issue) -> str:
     return f"{shown(path)}:{issue.line}:{issue.column}"
 
 
-def condense(items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]) -> tuple[list[_Item], dict[_Kind, list[_Item]]]:
+def condense(
+    items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]
+) -> tuple[list[_Item], dict[_Kind, list[_Item]]]:
     """What to show of many items, in their order: of a kind with many items the first few. Then what is left out."""
     kinds: dict[_Kind, list[_Item]] = {}
     for item in (ordered := list(items)):
@@ -215,15 +250,26 @@ def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
     shown, left_out = condense(issues, lambda issue: (issue.severity, issue.code))
     lines = []
     for (_, code), hidden in left_out.items():
-        # Issues of one kind often differ by an index alone, so the numbers are masked and each pattern is named once.
+        # Issues of one kind often differ by an index alone, so the numbers are masked
+        # and each pattern is named once.
         paths = list(dict.fromkeys(map(_path_without_numbers, hidden)))
-        named = ", ".join([*(f"`{path}`" for path in paths[:FEW]), *(["…"] if len(paths) > FEW else [])])
-        lines.append(f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each")
+        named = ", ".join(
+            [
+                *(f"`{path}`" for path in paths[:FEW]),
+                *(["…"] if len(paths) > FEW else []),
+            ]
+        )
+        lines.append(
+            f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each"
+        )
     return shown, lines
 
 
 def _path_without_numbers(issue: Issue) -> str:
-    return ".".join("*" if isinstance(step, int) else step for step in issue.at) or issue.path
+    return (
+        ".".join("*" if isinstance(step, int) else step for step in issue.at)
+        or issue.path
+    )
 
 
 def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
@@ -238,7 +284,9 @@ def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
         err(f"  {line}")
 
 
-def err_warnings(path: str, issues: Sequence[Issue], *, shows_all: bool = False) -> None:
+def err_warnings(
+    path: str, issues: Sequence[Issue], *, shows_all: bool = False
+) -> None:
     """Warnings and hints about a file that is used all the same."""
     shown, left_out = (issues, []) if shows_all else condense_issues(issues)
     for issue in shown:
@@ -266,9 +314,15 @@ def safe(text: str) -> str:
     if text.isprintable():
         return text
     # `repr` yields an escape such as `\x1b`; the slice takes its quotes away.
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1]
+        for character in text
+    )
 
 
 def _safe_lines(text: str) -> str:
     """Text of several lines, without what would steer a terminal."""
-    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else repr(each)[1:-1]
+        for each in text
+    )

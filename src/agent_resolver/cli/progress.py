@@ -25,9 +25,12 @@ def progress_line(line: str) -> None:
         _write(sys.stderr, f"{_ERASE}{_fit_terminal(line)}")
 
 
-def shown_progress(values: Iterable[Value], what: str, total: int | None = None) -> Iterator[Value]:
+def shown_progress(
+    values: Iterable[Value], what: str, total: int | None = None
+) -> Iterator[Value]:
     """The same values, while a line on the terminal says how many there were."""
-    # Without a watcher the values pass through untouched: no clock is read for each of many thousands.
+    # Without a watcher the values pass through untouched: no clock is read for each of
+    # many thousands.
     if not _is_watched():
         yield from values
         return
@@ -36,11 +39,14 @@ def shown_progress(values: Iterable[Value], what: str, total: int | None = None)
     of_total = "" if total is None else f"/{total}"
     try:
         for count, value in enumerate(values, 1):
-            # Quick work ends before the first drawing; after that the line changes at a pace that an eye can follow.
+            # Quick work ends before the first drawing; after that the line changes at a
+            # pace that an eye can follow.
             if monotonic() >= next_at:
                 next_at = monotonic() + _SECONDS_BETWEEN
                 is_shown = True
-                _write(sys.stderr, f"{_ERASE}{_fit_terminal(f'{what} {count}{of_total}…')}")
+                _write(
+                    sys.stderr, f"{_ERASE}{_fit_terminal(f'{what} {count}{of_total}…')}"
+                )
             yield value
     finally:
         # The line is wiped also if the caller stops early or an error ends the loop.
@@ -74,22 +80,30 @@ def status_line(text: str, *, is_shown: bool = True) -> Iterator[StatusLine]:
     terminal = _SharedTerminal(sys.stderr)
     is_over = Event()
     # The thread is a daemon, so that it never keeps a process alive that has to end.
-    drawing = Thread(target=_draw_until_over, args=(status, terminal, is_over), daemon=True)
+    drawing = Thread(
+        target=_draw_until_over, args=(status, terminal, is_over), daemon=True
+    )
     drawing.start()
     shared = cast("TextIO", terminal)
     # What a tool prints goes to stderr too while a command keeps stdout for its result.
     prints_to_stderr = sys.stdout is sys.stderr
     try:
-        with redirect_stderr(shared), redirect_stdout(shared) if prints_to_stderr else nullcontext():
+        with (
+            redirect_stderr(shared),
+            redirect_stdout(shared) if prints_to_stderr else nullcontext(),
+        ):
             yield status
     finally:
-        # The order matters: the thread has ended before the line is wiped, so it cannot draw once more.
+        # The order matters: the thread has ended before the line is wiped, so it cannot
+        # draw once more.
         is_over.set()
         drawing.join()
         terminal.erase()
 
 
-def _draw_until_over(status: StatusLine, terminal: "_SharedTerminal", is_over: Event) -> None:
+def _draw_until_over(
+    status: StatusLine, terminal: "_SharedTerminal", is_over: Event
+) -> None:
     began = monotonic()
     seconds = _SECONDS_BEFORE
     while not is_over.wait(seconds):
@@ -104,14 +118,17 @@ class _SharedTerminal:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        # The drawing thread and the writers of output share the terminal, so each sequence is written under the lock.
+        # The drawing thread and the writers of output share the terminal, so each
+        # sequence is written under the lock.
         self._lock = Lock()
         self._is_drawn = False
         self._is_at_margin = True
 
     def draw(self, line: str) -> None:
         with self._lock:
-            if self._is_at_margin:  # Else it would wipe a line that another writer has not ended yet.
+            if (
+                self._is_at_margin
+            ):  # Else it would wipe a line that another writer has not ended yet.
                 self._is_drawn = True
                 _write(self._stream, f"{_ERASE}{line}")
 
@@ -122,7 +139,8 @@ class _SharedTerminal:
     def write(self, text: str) -> int:
         """Write other output."""
         with self._lock:
-            # An empty text wipes the line too, but says nothing about where the cursor is.
+            # An empty text wipes the line too, but says nothing about where the cursor
+            # is.
             self._erase()
             if text:
                 self._is_at_margin = text.endswith("\n")
@@ -149,7 +167,8 @@ def _fit_terminal(line: str) -> str:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
         columns = 0
-    # One column stays free: some terminals wrap when the last column is filled. Others report a width of 0.
+    # One column stays free: some terminals wrap when the last column is filled. Others
+    # report a width of 0.
     return shorten(safe(line), max(columns or 80, 2) - 1)
 
 

@@ -22,12 +22,14 @@ def reader_of(session: "Session", options: argparse.Namespace) -> "Caller | None
     Raises:
         ResolverError: An issuer vouches for callers here, and the token is missing or refused.
     """
-    # Without an issuer nothing vouches for the name of a local user, so it is no ground to refuse a run.
+    # Without an issuer nothing vouches for the name of a local user, so it is no ground
+    # to refuse a run.
     if not session.has_issuer:
         return None
     import asyncio
 
-    # The import stays late: without an issuer, no token is read and nothing of this is needed.
+    # The import stays late: without an issuer, no token is read and nothing of this is
+    # needed.
     from agent_resolver.project.identity import caller_of
 
     caller = asyncio.run(caller_of(session, options.token_file, session.environment))
@@ -43,7 +45,8 @@ def readable_runs(session: "Session", options: argparse.Namespace) -> MayUse:
 
 def own_runs(session: "Session", options: argparse.Namespace) -> MayUse:
     """The runs that the person may change: their own, or all where no issuer vouches for callers."""
-    # An auditor may read the runs of others and not change them, hence a predicate apart from that for reading.
+    # An auditor may read the runs of others and not change them, hence a predicate
+    # apart from that for reading.
     if not session.has_issuer:
         return lambda _: True
     import asyncio

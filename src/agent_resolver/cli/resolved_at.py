@@ -13,7 +13,8 @@ def resolved_at(asked: str | None) -> str:
     Raises:
         Usage: It is no time, or `SOURCE_DATE_EPOCH` is no number of seconds.
     """
-    # The wall clock is read on request alone: by default, the same inputs give the same bytes.
+    # The wall clock is read on request alone: by default, the same inputs give the same
+    # bytes.
     if asked == "now":
         return _format_time(datetime.now(UTC))
     if asked is not None:
@@ -41,7 +42,8 @@ def _from_seconds(epoch: str) -> datetime:
     try:
         return datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
-        # The number may be no number, beyond what a date can hold, or beyond what the system's clock functions take.
+        # The number may be no number, beyond what a date can hold, or beyond what the
+        # system's clock functions take.
         raise Usage(
             f"SOURCE_DATE_EPOCH is `{epoch}`, which is no number of seconds since 1970",
             "unset it, or set it to a number",

@@ -14,9 +14,21 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "schema", "print the JSON Schema of a file format", _EXAMPLES)
+    parser = add_command(
+        commands, "schema", "print the JSON Schema of a file format", _EXAMPLES
+    )
     parser.add_argument(
-        "format", choices=("agents", "index", "overlay", "lock", "resolution", "blueprint", "eval"), help="which file"
+        "format",
+        choices=(
+            "agents",
+            "index",
+            "overlay",
+            "lock",
+            "resolution",
+            "blueprint",
+            "eval",
+        ),
+        help="which file",
     )
     parser.set_defaults(run=run)
 

@@ -62,11 +62,28 @@ _PRUNE_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "state", "look at the state of a project, copy it, and remove what is old", _EXAMPLES)
+    group = add_group(
+        commands,
+        "state",
+        "look at the state of a project, copy it, and remove what is old",
+        _EXAMPLES,
+    )
     info = add_command(group, "info", "print what the state holds", _INFO_EXAMPLES)
-    backup = add_command(group, "backup", "copy the state to a file while it is in use", _BACKUP_EXAMPLES)
-    backup.add_argument("file", metavar="FILE", type=output_path, help="the copy; it must not be there yet")
-    prune = add_command(group, "prune", "remove runs, calls and inbox items that ended long ago", _PRUNE_EXAMPLES)
+    backup = add_command(
+        group, "backup", "copy the state to a file while it is in use", _BACKUP_EXAMPLES
+    )
+    backup.add_argument(
+        "file",
+        metavar="FILE",
+        type=output_path,
+        help="the copy; it must not be there yet",
+    )
+    prune = add_command(
+        group,
+        "prune",
+        "remove runs, calls and inbox items that ended long ago",
+        _PRUNE_EXAMPLES,
+    )
     prune.add_argument(
         "--older-than",
         metavar="AGE",
@@ -85,15 +102,30 @@ def add_to(commands: Commands) -> None:
         metavar="STATUS",
         help=f"only runs and tasks that ended so, and what belongs to them: {', '.join(_STATUSES)}; repeatable",
     )
-    prune.add_argument("--dry-run", action="store_true", help="remove nothing, and say what would be removed")
-    rotate = add_command(group, "rotate-key", "seal the state with another key", _ROTATE_EXAMPLES)
-    rotate.add_argument(
-        "--from-file", action="store_true", help="the key file sealed the state, and `state.key_env` is new"
+    prune.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="remove nothing, and say what would be removed",
+    )
+    rotate = add_command(
+        group, "rotate-key", "seal the state with another key", _ROTATE_EXAMPLES
     )
     rotate.add_argument(
-        "--from-earlier-version", action="store_true", help="take over a state whose values do not name their key"
+        "--from-file",
+        action="store_true",
+        help="the key file sealed the state, and `state.key_env` is new",
     )
-    migrate = add_command(group, "migrate", "move the state from its file into Postgres", _MIGRATE_EXAMPLES)
+    rotate.add_argument(
+        "--from-earlier-version",
+        action="store_true",
+        help="take over a state whose values do not name their key",
+    )
+    migrate = add_command(
+        group,
+        "migrate",
+        "move the state from its file into Postgres",
+        _MIGRATE_EXAMPLES,
+    )
     migrate.add_argument(
         "--to",
         metavar="URL",
@@ -134,10 +166,12 @@ def run_backup(options: argparse.Namespace) -> int:
     from agent_resolver.project.state import back_up
 
     with session_of(options) as session:
-        # Looking for the state must not make an empty one, which would then be backed up.
+        # Looking for the state must not make an empty one, which would then be backed
+        # up.
         existing_store(session)
         size = back_up(session, options.file)
-        # A key that comes from a variable is kept by the operator; one in a file has to be backed up as well.
+        # A key that comes from a variable is kept by the operator; one in a file has to
+        # be backed up as well.
         has_key_file = not session.config.state.key_env
         key_path = session.key_path
     if options.json:
@@ -145,7 +179,11 @@ def run_backup(options: argparse.Namespace) -> int:
         return 0
     out(safe(f"✓ {options.file}: {size} bytes"))
     if has_key_file:
-        err(safe(f"hint: what is in it is sealed with `{key_path}`: keep a copy of that too, elsewhere"))
+        err(
+            safe(
+                f"hint: what is in it is sealed with `{key_path}`: keep a copy of that too, elsewhere"
+            )
+        )
     return 0
 
 
@@ -156,7 +194,8 @@ def run_rotate_key(options: argparse.Namespace) -> int:
     from agent_resolver.project.key_rotation import rotate_key
 
     with session_of(options) as session:
-        # The rotation opens the state itself, alone, so that no other process writes with the old key meanwhile.
+        # The rotation opens the state itself, alone, so that no other process writes
+        # with the old key meanwhile.
         require_state(session)
         rotated = rotate_key(
             session,
@@ -172,10 +211,17 @@ def run_rotate_key(options: argparse.Namespace) -> int:
         out(f"✓ The state is sealed with the key {rotated.key}")
     else:
         sealed = counted(rotated.values, "value is", "values are")
-        out(f"✓ {sealed} sealed with the key {rotated.key}, in place of {rotated.before or 'none'}")
-    # The old key is kept under another name: backups from before can be opened with it alone.
+        out(
+            f"✓ {sealed} sealed with the key {rotated.key}, in place of {rotated.before or 'none'}"
+        )
+    # The old key is kept under another name: backups from before can be opened with it
+    # alone.
     if rotated.old_key is not None and not options.json:
-        err(safe(f"hint: the old key is in `{rotated.old_key}`: keep it with older backups, or remove it"))
+        err(
+            safe(
+                f"hint: the old key is in `{rotated.old_key}`: keep it with older backups, or remove it"
+            )
+        )
     return 0
 
 
@@ -184,20 +230,35 @@ def run_migrate(options: argparse.Namespace) -> int:
     from agent_resolver._extra import needing_extra
     from agent_resolver.cli.progress import progress_line
     from agent_resolver.project.state_move import move_state
-    from agent_resolver.project.state_place import POSTGRES, has_password, without_password
+    from agent_resolver.project.state_place import (
+        POSTGRES,
+        has_password,
+        without_password,
+    )
 
     if not options.to.startswith(POSTGRES):
-        raise Usage("`--to` takes a database, `postgresql://host/database`", "a state can be moved into Postgres only")
-    # The driver of Postgres is an extra, so its absence is explained instead of raising an import error.
+        raise Usage(
+            "`--to` takes a database, `postgresql://host/database`",
+            "a state can be moved into Postgres only",
+        )
+    # The driver of Postgres is an extra, so its absence is explained instead of raising
+    # an import error.
     with needing_extra("postgres"):
         from agent_resolver.storage.postgres.address import PostgresAddress
     with session_of(options) as session:
         require_state(session)
         if session.state_place.is_outside:
-            raise Usage(f"The state is in `{session.state_path}` already", "only a state in a file can be moved")
+            raise Usage(
+                f"The state is in `{session.state_path}` already",
+                "only a state in a file can be moved",
+            )
         address = PostgresAddress(options.to, environment=session.environment)
         try:
-            moved = move_state(session, address, lambda table, count: progress_line(f"{table} {count}…"))
+            moved = move_state(
+                session,
+                address,
+                lambda table, count: progress_line(f"{table} {count}…"),
+            )
         finally:
             progress_line("")
         key_path = None if session.config.state.key_env else session.key_path
@@ -205,20 +266,36 @@ def run_migrate(options: argparse.Namespace) -> int:
         out_json(moved)
         return 0
     rows = sum(moved.rows.values())
-    out(safe(f"✓ {moved.target}: {counted(rows, 'row')} and {counted(moved.records, 'audit record')}, verified"))
+    out(
+        safe(
+            f"✓ {moved.target}: {counted(rows, 'row')} and {counted(moved.records, 'audit record')}, verified"
+        )
+    )
     out(f"  Root: {moved.root or 'none'}, the same as before")
-    # A move changes no settings: until agent.toml names the database, every process goes on with the file.
+    # A move changes no settings: until agent.toml names the database, every process
+    # goes on with the file.
     out("Now write this into agent.toml, and start workers and servers again:")
     out("  [state]")
     out(safe(f'  url = "{without_password(options.to)}"'))
-    # A password in the URL would end up in a file that is committed, so a variable takes its place.
+    # A password in the URL would end up in a file that is committed, so a variable
+    # takes its place.
     if has_password(options.to):
         out('  password_env = "AGENT_STATE_PASSWORD"')
-        err("hint: a password does not belong into agent.toml: put it into that variable")
+        err(
+            "hint: a password does not belong into agent.toml: put it into that variable"
+        )
     # Values move as they are sealed, so the same key is needed to read them.
     if key_path is not None:
-        err(safe(f"hint: it is sealed with the key in `{key_path}`: every machine needs it, see docs/state.md"))
-    err(safe(f"hint: `{moved.source}` is as it was, and is not used any more: keep it as a backup"))
+        err(
+            safe(
+                f"hint: it is sealed with the key in `{key_path}`: every machine needs it, see docs/state.md"
+            )
+        )
+    err(
+        safe(
+            f"hint: `{moved.source}` is as it was, and is not used any more: keep it as a backup"
+        )
+    )
     return 0
 
 
@@ -232,17 +309,36 @@ def run_prune(options: argparse.Namespace) -> int:
     # One moment for both limits, so that ages mean the same for runs and for the trail.
     now = datetime.now(UTC)
     before = instant(_moment_ago(options.older_than, "--older-than", now))
-    audit_before = None if options.audit_before is None else instant(_parse_moment(options.audit_before, now))
+    audit_before = (
+        None
+        if options.audit_before is None
+        else instant(_parse_moment(options.audit_before, now))
+    )
     # The removal itself is recorded in the trail, under this id.
     run = secrets.token_hex(16)
     with session_of(options) as session:
         store = existing_store(session)
         statuses = None if options.status is None else frozenset(options.status)
         trial = options.dry_run
-        pruning = prune(store, run, instant(now), before, audit_before, is_trial=trial, statuses=statuses)
+        pruning = prune(
+            store,
+            run,
+            instant(now),
+            before,
+            audit_before,
+            is_trial=trial,
+            statuses=statuses,
+        )
         pruned = asyncio.run(pruning)
     if options.json:
-        out_json({"success": True, "dryRun": options.dry_run, "before": before, "removed": pruned})
+        out_json(
+            {
+                "success": True,
+                "dryRun": options.dry_run,
+                "before": before,
+                "removed": pruned,
+            }
+        )
     else:
         _print_pruned(pruned, is_trial=options.dry_run)
     return 0
@@ -255,10 +351,13 @@ def _moment_ago(text: str, option: str, now: datetime) -> datetime:
     if found is None:
         raise Usage(f"`{option}` takes an age, not `{text}`", hint)
     try:
-        # The pattern bounds the digits, but weeks may still reach back before the first year.
+        # The pattern bounds the digits, but weeks may still reach back before the first
+        # year.
         return now - timedelta(**{_UNITS[found["unit"]]: int(found["count"])})
     except OverflowError:
-        raise Usage(f"`{option}` takes an age, and `{text}` is too long ago", hint) from None
+        raise Usage(
+            f"`{option}` takes an age, and `{text}` is too long ago", hint
+        ) from None
 
 
 def _parse_moment(text: str, now: datetime) -> datetime:
@@ -278,13 +377,18 @@ def _parse_moment(text: str, now: datetime) -> datetime:
 def _print_info(info: "StateInfo") -> None:
     out(safe(f"{info.path}: {info.bytes} bytes, schema {info.schema}"))
     out(safe(f"  Key: {info.key}, {info.key_id}"))
-    for label, counts in (("Calls", info.ledger), ("Inbox", info.pending), ("Runs", info.runs)):
+    for label, counts in (
+        ("Calls", info.ledger),
+        ("Inbox", info.pending),
+        ("Runs", info.runs),
+    ):
         listed = ", ".join(f"{count} {state}" for state, count in counts.items())
         out(f"  {label}: {listed or 'none'}")
     steps, plans = counted(info.journal, "step"), counted(info.plans, "plan")
     out(f"  Journal: {steps}, {plans}, {counted(info.threads, 'thread')}")
     trail = info.trail
-    # A pruned trail no longer begins with its first record, so its count alone would mislead.
+    # A pruned trail no longer begins with its first record, so its count alone would
+    # mislead.
     pruned = f", {trail.pruned} pruned" if trail.pruned else ""
     between = f", {trail.first_at} to {trail.last_at}" if trail.first_at else ""
     out(safe(f"  Audit: {counted(trail.records, 'record')}{pruned}{between}"))

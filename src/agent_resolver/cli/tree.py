@@ -8,7 +8,14 @@ from msgspec import UNSET, Struct, structs
 
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import INDEX, load
-from agent_resolver.cli.option import Commands, add_agents, add_command, add_index, add_json, add_lock
+from agent_resolver.cli.option import (
+    Commands,
+    add_agents,
+    add_command,
+    add_index,
+    add_json,
+    add_lock,
+)
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.constraint import limits_of
@@ -50,7 +57,9 @@ class _World(Struct, frozen=True):
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "tree", "draw what a lock lets the agent reach", _EXAMPLES)
+    parser = add_command(
+        commands, "tree", "draw what a lock lets the agent reach", _EXAMPLES
+    )
     add_agents(parser)
     add_index(parser)
     add_lock(parser)
@@ -62,26 +71,40 @@ def run(options: argparse.Namespace) -> int:
     """Draw the lock; whether it holds is said too, since a drawing is easily believed."""
     inputs = load(options.agents, options.index or INDEX)
     path = options.lock or lock_path_of(options.agents)
-    examined = examine(read_bounded(path, MAX_LOCKFILE_BYTES), inputs.agent, inputs.servers)
-    # A file that is not a lock at all cannot be drawn; one that does not hold is drawn, and its faults are counted
-    # below.
+    examined = examine(
+        read_bounded(path, MAX_LOCKFILE_BYTES), inputs.agent, inputs.servers
+    )
+    # A file that is not a lock at all cannot be drawn; one that does not hold is drawn,
+    # and its faults are counted below.
     if examined.lockfile is None:
         problem = examined.differences[0]
-        raise Refusal(f"`{path}` cannot be drawn: {problem.message}", remedy(problem.kind))
+        raise Refusal(
+            f"`{path}` cannot be drawn: {problem.message}", remedy(problem.kind)
+        )
     lockfile = examined.lockfile
-    # Tools that the project admits by name are left out: they need settings, and the tree shows the lock alone.
+    # Tools that the project admits by name are left out: they need settings, and the
+    # tree shows the lock alone.
     grants = grants_of(lockfile.servers, limits_of(inputs.agent).forbid, ())
     world = _World(inputs.servers, grants)
     grouped: dict[str, list[LockedServer]] = {}
     for entry in lockfile.servers:
         grouped.setdefault(entry.category, []).append(entry)
     if options.json:
-        document = {"agentName": lockfile.agent_name, "agentVersion": lockfile.agent_version, "lock": path}
+        document = {
+            "agentName": lockfile.agent_name,
+            "agentVersion": lockfile.agent_version,
+            "lock": path,
+        }
         categories = [
-            {"category": category, "servers": [_entry_document(entry, world) for entry in entries]}
+            {
+                "category": category,
+                "servers": [_entry_document(entry, world) for entry in entries],
+            }
             for category, entries in grouped.items()
         ]
-        out_json({"success": not examined.differences, **document, "categories": categories})
+        out_json(
+            {"success": not examined.differences, **document, "categories": categories}
+        )
     else:
         out(safe(f"{lockfile.agent_name}@{lockfile.agent_version} ({path})"))
         branches = [
@@ -91,7 +114,9 @@ def run(options: argparse.Namespace) -> int:
         for line in _render_branches(branches, ""):
             out(safe(line))
     if examined.differences:
-        err(f"✗ {path} does not hold: {counted(len(examined.differences), 'difference')}")
+        err(
+            f"✗ {path} does not hold: {counted(len(examined.differences), 'difference')}"
+        )
         err("hint: `agent verify` names them")
         return 1
     return 0
@@ -100,14 +125,19 @@ def run(options: argparse.Namespace) -> int:
 def _tools_by_scope(entry: LockedServer, grant: Grant) -> dict[str, list[str]]:
     """The tools that each scope helps to open, where the lock says so, without those that the agent file forbids."""
     is_open = [tool for tool in grant.tool_scopes if not grant.refuse_as_pinned(tool)]
-    return {scope: [tool for tool in is_open if scope in grant.tool_scopes[tool]] for scope in entry.scopes}
+    return {
+        scope: [tool for tool in is_open if scope in grant.tool_scopes[tool]]
+        for scope in entry.scopes
+    }
 
 
 def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
     """The tools that a scope of the entry would open, if the agent file did not forbid them."""
-    # Without `forbid`, the grant tells which tools the scopes alone would open; the difference is what is forbidden.
+    # Without `forbid`, the grant tells which tools the scopes alone would open; the
+    # difference is what is forbidden.
     allowed = structs.replace(grant, forbid=())
-    # A grant holds the scopes of all entries of a server, so a tool counts here only if a scope of this entry opens it.
+    # A grant holds the scopes of all entries of a server, so a tool counts here only if
+    # a scope of this entry opens it.
     return [
         tool
         for tool, scopes in grant.tool_scopes.items()
@@ -120,7 +150,8 @@ def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
 def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
     """What the index says of the server, where it is the one that is locked."""
     server = known.get((entry.server_id, entry.version))
-    # The facts of the index are about this server only if the address is the locked one.
+    # The facts of the index are about this server only if the address is the locked
+    # one.
     return server if server and server.address == entry.endpoint else None
 
 
@@ -134,7 +165,10 @@ def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:
         "signed": server.signed if server else None,
         "publisher": server.publisher if server else None,
         "residency": server.residency if server else None,
-        "scopes": [{"scope": scope, "tools": tools} for scope, tools in _tools_by_scope(entry, grant).items()],
+        "scopes": [
+            {"scope": scope, "tools": tools}
+            for scope, tools in _tools_by_scope(entry, grant).items()
+        ],
         "forbidden": _forbidden_tools(entry, grant),
     }
 
@@ -143,7 +177,9 @@ def _server_branch(entry: LockedServer, world: _World) -> Branch:
     server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
     is_known = world.known.get((entry.server_id, entry.version)) is not None
     unknown = " [not what the index has]" if is_known else " [not in the index]"
-    signed = unknown if server is None else " [signed (claimed)]" if server.signed else ""
+    signed = (
+        unknown if server is None else " [signed (claimed)]" if server.signed else ""
+    )
     launch = None if entry.launch is UNSET else entry.launch
     address = shlex.join((launch.command, *launch.args)) if launch else entry.endpoint
     scopes = [
@@ -152,11 +188,15 @@ def _server_branch(entry: LockedServer, world: _World) -> Branch:
     ]
     forbidden = _forbidden_tools(entry, grant)
     closed = [Branch(f"[forbidden] {', '.join(forbidden)}")] if forbidden else []
-    return Branch(f"{entry.server_id}@{entry.version}{signed} {address}", (*scopes, *closed))
+    return Branch(
+        f"{entry.server_id}@{entry.version}{signed} {address}", (*scopes, *closed)
+    )
 
 
 def _render_branches(branches: Sequence[Branch], indent: str) -> Iterator[str]:
     for position, branch in enumerate(branches, 1):
         last = position == len(branches)
         yield f"{indent}{'└── ' if last else '├── '}{branch.line}"
-        yield from _render_branches(branch.below, f"{indent}{'    ' if last else '│   '}")
+        yield from _render_branches(
+            branch.below, f"{indent}{'    ' if last else '│   '}"
+        )

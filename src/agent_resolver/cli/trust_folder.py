@@ -17,11 +17,20 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "trust-folder", "let the code and commands of a project run", _EXAMPLES)
-    parser.add_argument("folder", metavar="DIR", nargs="?", default=".", help="the folder (default: .)")
+    parser = add_command(
+        commands,
+        "trust-folder",
+        "let the code and commands of a project run",
+        _EXAMPLES,
+    )
+    parser.add_argument(
+        "folder", metavar="DIR", nargs="?", default=".", help="the folder (default: .)"
+    )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--remove", action="store_true", help="trust it no longer")
-    instead.add_argument("--list", action="store_true", help="print every trusted folder")
+    instead.add_argument(
+        "--list", action="store_true", help="print every trusted folder"
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -49,7 +58,8 @@ def _change_trust(trusted: TrustedFolders, options: argparse.Namespace) -> None:
 
 def _folder_to_change(trusted: TrustedFolders, options: argparse.Namespace) -> str:
     """The folder itself; one on the list may be taken off it even when it is gone by now."""
-    # Trust belongs to the folder itself and not to a link, which could be changed to lead elsewhere.
+    # Trust belongs to the folder itself and not to a link, which could be changed to
+    # lead elsewhere.
     folder: str = os.path.realpath(options.folder)
     if options.remove and trusted.is_trusted(folder):
         return folder

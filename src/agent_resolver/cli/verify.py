@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agent_resolver.cli.client_check import access_of, check_project_clients, print_clients
+from agent_resolver.cli.client_check import (
+    access_of,
+    check_project_clients,
+    print_clients,
+)
 from agent_resolver.cli.client_command import project_folder
 from agent_resolver.cli.input import INDEX, load, load_index, warnings_of
 from agent_resolver.cli.option import (
@@ -68,7 +72,12 @@ class Verified(Struct, frozen=True):
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "verify", "check a lock against itself, the agent file and the index", _EXAMPLES)
+    parser = add_command(
+        commands,
+        "verify",
+        "check a lock against itself, the agent file and the index",
+        _EXAMPLES,
+    )
     add_agents(parser)
     add_index(parser)
     add_lock(parser)
@@ -84,13 +93,22 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verify what was asked for, and name each difference."""
-    verified = list(_verify_workspace(options)) if options.workspace is not None else [_verify_one(options)]
+    verified = (
+        list(_verify_workspace(options))
+        if options.workspace is not None
+        else [_verify_one(options)]
+    )
     # Clients are held only against locks that hold, so verification comes first.
-    findings, problems = _check_clients(options, verified) if options.clients else ((), ())
+    findings, problems = (
+        _check_clients(options, verified) if options.clients else ((), ())
+    )
     is_covered = not problems and all(finding.kind != "outside" for finding in findings)
     success = all(lock.holds for lock in verified) and is_covered
     if options.json:
-        document: dict[str, object] = {"success": success, "locks": list(map(_lock_document, verified))}
+        document: dict[str, object] = {
+            "success": success,
+            "locks": list(map(_lock_document, verified)),
+        }
         if options.clients:
             document["clients"] = {"servers": findings, "problems": problems}
         out_json(document)
@@ -109,32 +127,53 @@ def _check_clients(
     # A client may be opened in the project's folder or in the one of the command.
     folders = {project_folder(), os.getcwd()}
     if options.workspace is not None:
-        folders = {options.workspace, *(os.path.dirname(lock.agent_path) for lock in verified)}
+        folders = {
+            options.workspace,
+            *(os.path.dirname(lock.agent_path) for lock in verified),
+        }
     # A lock that does not hold must not vouch for a server that a client starts.
-    locks = [(lock.lockfile, limits_of(lock.agent)) for lock in verified if lock.holds and lock.lockfile and lock.agent]
-    with Session(verified[0].agent_path, options.index or INDEX, environment=os.environ) as session:
+    locks = [
+        (lock.lockfile, limits_of(lock.agent))
+        for lock in verified
+        if lock.holds and lock.lockfile and lock.agent
+    ]
+    with Session(
+        verified[0].agent_path, options.index or INDEX, environment=os.environ
+    ) as session:
         access = access_of(session)
-    # The verified files are handed on: an entry that serves a lock is governed only if that lock was verified here.
+    # The verified files are handed on: an entry that serves a lock is governed only if
+    # that lock was verified here.
     files = {path for lock in verified for path in (lock.path, lock.agent_path)}
     return check_project_clients(folders, locks, access, {*files, _index_of(options)})
 
 
 def _index_of(options: argparse.Namespace) -> str:
-    return workspace_of(options, "lock")[1] if options.workspace is not None else options.index or INDEX
+    return (
+        workspace_of(options, "lock")[1]
+        if options.workspace is not None
+        else options.index or INDEX
+    )
 
 
 def _verify_one(options: argparse.Namespace) -> Verified:
     inputs = load(options.agents, options.index or INDEX)
     path = options.lock or lock_path_of(options.agents)
-    # A lock that cannot be read ends this command; in a workspace it is one problem among others.
+    # A lock that cannot be read ends this command; in a workspace it is one problem
+    # among others.
     raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     if not options.json:
         err_warnings(options.agents, inputs.warnings)
-    return _verify_content(path, options.agents, inputs.agent, examine(raw, inputs.agent, inputs.servers))
+    return _verify_content(
+        path, options.agents, inputs.agent, examine(raw, inputs.agent, inputs.servers)
+    )
 
 
-def _verify_content(path: str, agent_path: str, agent: AgentFile, examined: Examined) -> Verified:
-    return Verified(path, agent_path, examined.differences, lockfile=examined.lockfile, agent=agent)
+def _verify_content(
+    path: str, agent_path: str, agent: AgentFile, examined: Examined
+) -> Verified:
+    return Verified(
+        path, agent_path, examined.differences, lockfile=examined.lockfile, agent=agent
+    )
 
 
 def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
@@ -150,18 +189,23 @@ def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
             yield Verified(path, member.path, problem=str(member.problem))
         elif agent is None:
             faults = "; ".join(map(str, only_errors(member.reading.issues)))
-            yield Verified(path, member.path, problem=f"`{member.path}` is invalid: {faults}")
+            yield Verified(
+                path, member.path, problem=f"`{member.path}` is invalid: {faults}"
+            )
         else:
             if not options.json:
                 err_warnings(member.path, warnings_of(member.reading))
             yield _verify_beside(path, member.path, agent, known)
 
 
-def _verify_beside(path: str, agent_path: str, agent: AgentFile, known: KnownServers) -> Verified:
+def _verify_beside(
+    path: str, agent_path: str, agent: AgentFile, known: KnownServers
+) -> Verified:
     try:
         raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     except FileError as error:
-        # A missing lock has an advice of its own, while one that cannot be read needs a look.
+        # A missing lock has an advice of its own, while one that cannot be read needs a
+        # look.
         is_missing = isinstance(error, UnreadableFile) and error.missing
         return Verified(path, agent_path, problem=str(error), is_missing=is_missing)
     return _verify_content(path, agent_path, agent, examine(raw, agent, known))
@@ -169,7 +213,12 @@ def _verify_beside(path: str, agent_path: str, agent: AgentFile, known: KnownSer
 
 def _lock_document(lock: Verified) -> dict[str, object]:
     differences = [
-        {"kind": found.kind, "subject": found.subject, "message": found.message, "hint": remedy(found.kind)}
+        {
+            "kind": found.kind,
+            "subject": found.subject,
+            "message": found.message,
+            "hint": remedy(found.kind),
+        }
         for found in lock.differences
     ]
     return {
@@ -196,7 +245,9 @@ def _print_verified(verified: Sequence[Verified]) -> None:
         err(f"hint: {advice}")
     if len(verified) != 1:
         held = sum(lock.holds for lock in verified)
-        out(f"{held} of {counted(len(verified), 'lock')} {plural(held, 'holds', 'hold')}")
+        out(
+            f"{held} of {counted(len(verified), 'lock')} {plural(held, 'holds', 'hold')}"
+        )
 
 
 def _advise(verified: Sequence[Verified]) -> list[str]:
@@ -206,6 +257,14 @@ def _advise(verified: Sequence[Verified]) -> list[str]:
     if DifferenceKind.HASH_EDITED in kinds:
         return [remedy(DifferenceKind.HASH_EDITED)]
     is_missing = any(lock.is_missing for lock in verified)
-    missing = ["`agent resolve --workspace` writes every lock that is missing"] if is_missing else []
-    # The order of the enum decides, and a remedy that several kinds share is given once.
-    return [*dict.fromkeys(remedy(kind) for kind in DifferenceKind if kind in kinds), *missing]
+    missing = (
+        ["`agent resolve --workspace` writes every lock that is missing"]
+        if is_missing
+        else []
+    )
+    # The order of the enum decides, and a remedy that several kinds share is given
+    # once.
+    return [
+        *dict.fromkeys(remedy(kind) for kind in DifferenceKind if kind in kinds),
+        *missing,
+    ]

@@ -23,7 +23,9 @@ def definition_of(tool: mcp_types.Tool) -> dict[str, Any]:
         "description": tool.description,
         "inputSchema": tool.input_schema,
         "outputSchema": tool.output_schema,
-        "annotations": None if hints is None else hints.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "annotations": None
+        if hints is None
+        else hints.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
 
 
@@ -31,7 +33,8 @@ def digest_of(tool: mcp_types.Tool) -> str:
     """The digest of the definition of a tool; empty for one that cannot be written down, which no pin fits."""
     definition = definition_of(tool)
     try:
-        # A number such as `1e999` is infinite, for which JSON has no word: it would be written as null.
+        # A number such as `1e999` is infinite, for which JSON has no word: it would be
+        # written as null.
         json.dumps(definition, allow_nan=False)
         return definition_digest(definition)
     except (ValueError, RecursionError):
@@ -55,7 +58,11 @@ def with_change(
     if refused is None or refused.code is not AdmissionCode.TOOL_CHANGED:
         return refused
     try:
-        before = kept if kept is not None and definition_digest(kept) == pinned else None
-        return structs.replace(refused, details=definition_diff(before, after, _MOST_LINES))
+        before = (
+            kept if kept is not None and definition_digest(kept) == pinned else None
+        )
+        return structs.replace(
+            refused, details=definition_diff(before, after, _MOST_LINES)
+        )
     except (ValueError, RecursionError):
         return refused

@@ -54,7 +54,8 @@ class Command(Struct, frozen=True, kw_only=True):
 async def launched(command: Command) -> AsyncIterator[Any]:
     """The streams to a server that runs for as long as the block does."""
     process, status = await _start_process(command)
-    # From here to the task group nothing is awaited: being cancelled in between would leave the process.
+    # From here to the task group nothing is awaited: being cancelled in between would
+    # leave the process.
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as pumps:
@@ -65,11 +66,14 @@ async def launched(command: Command) -> AsyncIterator[Any]:
                 await _require_start(status, command.line[0])
             yield read, write
         finally:
-            # The process must be ended even if the block was cancelled: nothing else would end it.
+            # The process must be ended even if the block was cancelled: nothing else
+            # would end it.
             with anyio.CancelScope(shield=True):
                 read.close()
                 write.close()
-                await (_end_group(process) if status is None else _end_supervised(process))
+                await (
+                    _end_group(process) if status is None else _end_supervised(process)
+                )
             pumps.cancel_scope.cancel()
 
 
@@ -80,24 +84,31 @@ async def _start_process(command: Command) -> tuple[Process, int | None]:
         env=get_default_environment() | command.environment,
         stderr=command.errors,
         cwd=command.folder,
-        # A session of its own keeps Ctrl-C in the terminal away from the server, and makes it the leader of a process
-        # group.
+        # A session of its own keeps Ctrl-C in the terminal away from the server, and
+        # makes it the leader of a process group.
         start_new_session=True,
     )
     if not _HAS_SUPERVISOR:
         return await start(command.line), None
     status, report = os.pipe()
-    # `-I` and `-S` keep variables, the present folder and site packages from putting code into the supervisor.
+    # `-I` and `-S` keep variables, the present folder and site packages from putting
+    # code into the supervisor.
     interpreter = (sys.executable, "-I", "-S", process_tree.__file__)
     try:
-        line = (*interpreter, str(os.getpid()), str(report), str(_PATIENCE_SECONDS), *command.line)
+        line = (
+            *interpreter,
+            str(os.getpid()),
+            str(report),
+            str(_PATIENCE_SECONDS),
+            *command.line,
+        )
         process = await start(line, pass_fds=(report,))
     except BaseException:
         os.close(status)
         raise
     finally:
-        # Only the supervisor may hold this end: the end of the file tells `_require_start` that the command has
-        # started.
+        # Only the supervisor may hold this end: the end of the file tells
+        # `_require_start` that the command has started.
         os.close(report)
     return process, status
 
@@ -126,12 +137,14 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
             buffer, size = bytearray(), AnswerSize()
             async for chunk in process.stdout:
                 if b"\n" in chunk:
-                    # Chunks are small: what of this one is left to the next line does not matter.
+                    # Chunks are small: what of this one is left to the next line does
+                    # not matter.
                     size = AnswerSize()
                 try:
                     size.add(chunk)
                 except UnusableAnswer as problem:
-                    # A line without an end would fill the memory, so the connection ends with this error.
+                    # A line without an end would fill the memory, so the connection
+                    # ends with this error.
                     await incoming.send(problem)
                     return
                 buffer += chunk
@@ -150,20 +163,26 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
 
 def _parse_line(line: bytes) -> SessionMessage | Exception:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(
+            jsonrpc_message_adapter.validate_json(line, by_name=False)
+        )
     except ValueError as error:
-        # The SDK passes an exception in the stream to the message handler, which counts it as a line outside the
-        # protocol.
+        # The SDK passes an exception in the stream to the message handler, which counts
+        # it as a line outside the protocol.
         return error
 
 
-async def _send_messages(process: Process, outgoing: Outgoing, incoming: Incoming) -> None:
+async def _send_messages(
+    process: Process, outgoing: Outgoing, incoming: Incoming
+) -> None:
     """Write what is for the server; once it reads no more, nothing that it says counts either."""
     assert process.stdin is not None  # noqa: S101 - it was opened with pipes
     try:
         async with outgoing:
             async for message in outgoing:
-                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                line = message.message.model_dump_json(
+                    by_alias=True, exclude_unset=True
+                )
                 await process.stdin.send(f"{line}\n".encode())
     except _GONE:
         incoming.close()
@@ -174,11 +193,13 @@ async def _end_supervised(process: Process) -> None:
     await _close_stdin(process)
     if not await _comes_true_within(lambda: process.returncode is not None):
         process.terminate()
-        # The supervisor is patient once with the server, and then needs a moment itself.
+        # The supervisor is patient once with the server, and then needs a moment
+        # itself.
         for _ in range(2):
             await _comes_true_within(lambda: process.returncode is not None)
     if process.returncode is None:
-        # The descendants go first: once the supervisor is gone, they can no longer be told from other processes.
+        # The descendants go first: once the supervisor is gone, they can no longer be
+        # told from other processes.
         process_tree.kill_descendants(process.pid)
         process.kill()
         await _comes_true_within(lambda: process.returncode is not None)
@@ -190,8 +211,11 @@ async def _end_group(process: Process) -> None:
     await _close_stdin(process)
     await _comes_true_within(lambda: process.returncode is not None)
     for how in (signal.SIGTERM, signal.SIGKILL):
-        # Signal 0 is not delivered: it only tells whether any process of the group is left.
-        if not _signal_group(process.pid, how) or await _comes_true_within(lambda: not _signal_group(process.pid, 0)):
+        # Signal 0 is not delivered: it only tells whether any process of the group is
+        # left.
+        if not _signal_group(process.pid, how) or await _comes_true_within(
+            lambda: not _signal_group(process.pid, 0)
+        ):
             break
     await _comes_true_within(lambda: process.returncode is not None)
     await _close_stdout(process)
@@ -220,7 +244,8 @@ async def _comes_true_within(condition: Callable[[], bool]) -> bool:
 
 def _signal_group(leader: int, sign: int) -> bool:
     """Send a signal to the group of the server, itself included; False when none of them is left."""
-    # It leads a session of its own, so its process id is that of the group, also after it ended.
+    # It leads a session of its own, so its process id is that of the group, also after
+    # it ended.
     try:
         os.killpg(leader, sign)
     except ProcessLookupError:

@@ -15,7 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from agent_resolver.connection.definition import definition_of, digest_of, with_change
-from agent_resolver.connection.given_secret import given_secrets, redacted_failure, without_secrets
+from agent_resolver.connection.given_secret import (
+    given_secrets,
+    redacted_failure,
+    without_secrets,
+)
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.probe import printable
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
@@ -77,7 +81,9 @@ class ServerUse(Struct, frozen=True, kw_only=True):
 class LockedTool:
     """A tool of a locked server."""
 
-    def __init__(self, descriptor: Descriptor, name: str, server: "ServerSource") -> None:
+    def __init__(
+        self, descriptor: Descriptor, name: str, server: "ServerSource"
+    ) -> None:
         self.descriptor = descriptor
         self._name = name
         self._server = server
@@ -89,17 +95,31 @@ class LockedTool:
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401 - a JSON value
         """Call the tool on its server; the result is its structured content, else its content."""
-        # Where no telemetry opens a span for this call, the server gets the place of the caller.
+        # Where no telemetry opens a span for this call, the server gets the place of
+        # the caller.
         traceparent = current_traceparent() or context.parent
-        # The connection of this moment: the server may have been lost and regained since the call began.
+        # The connection of this moment: the server may have been lost and regained
+        # since the call began.
         connection = self._server.connection
-        result = await connection.call(self._name, arguments, self.descriptor.timeout_seconds, traceparent)
+        result = await connection.call(
+            self._name, arguments, self.descriptor.timeout_seconds, traceparent
+        )
         if result.is_error:
-            raise ToolFailure(FailureCode.TOOL_ERROR, _text_of(result) or "The tool reported an error without words")
-        # MCP: a tool with an output schema answers with structured content. Without either, the blocks are the result.
-        if result.structured_content is not None or self.descriptor.output_schema is not None:
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR,
+                _text_of(result) or "The tool reported an error without words",
+            )
+        # MCP: a tool with an output schema answers with structured content. Without
+        # either, the blocks are the result.
+        if (
+            result.structured_content is not None
+            or self.descriptor.output_schema is not None
+        ):
             return result.structured_content
-        return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+        return [
+            block.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for block in result.content
+        ]
 
 
 class ServerSource:
@@ -109,7 +129,9 @@ class ServerSource:
     wait for the same attempt, and one that stops waiting does not stop it.
     """
 
-    def __init__(self, use: ServerUse, registry: ToolRegistry, store: Store, around: Surroundings) -> None:
+    def __init__(
+        self, use: ServerUse, registry: ToolRegistry, store: Store, around: Surroundings
+    ) -> None:
         self.use = use
         self.name = use.source
         self.prefix = f"{use.entry.server_id}."
@@ -133,12 +155,18 @@ class ServerSource:
     @property
     def secrets(self) -> tuple[Secret, ...]:
         """The secrets that the server was given, in its environment or to authenticate with."""
-        return given_secrets(self.use.entry, self.use.credentials, self._around.environment)
+        return given_secrets(
+            self.use.entry, self.use.credentials, self._around.environment
+        )
 
     @property
     def is_there(self) -> bool:
         """True while the server is connected and its tools are offered."""
-        return not self._is_connecting and self._connection is not None and self._connection.is_there
+        return (
+            not self._is_connecting
+            and self._connection is not None
+            and self._connection.is_there
+        )
 
     @property
     def connection(self) -> McpConnection:
@@ -161,7 +189,9 @@ class ServerSource:
         if self.is_there or self._is_closed:
             return
         if self._attempt is None or self._attempt.done():
-            self._attempt = asyncio.create_task(self._connect(run), name=f"connect {self.use.name}")
+            self._attempt = asyncio.create_task(
+                self._connect(run), name=f"connect {self.use.name}"
+            )
             self._attempt.add_done_callback(_note_seen)
         await asyncio.shield(self._attempt)
 
@@ -186,10 +216,19 @@ class ServerSource:
             return {}
         connection = self.connection
         # A name that is not usable, or is listed twice, is refused whatever is pinned.
-        usable = {name: tool for name, tool in connection.tools.items() if is_usable_name(name)}
-        changed = {name: tool for name, tool in usable.items() if digest_of(tool) != pinned.get(name)}
+        usable = {
+            name: tool
+            for name, tool in connection.tools.items()
+            if is_usable_name(name)
+        }
+        changed = {
+            name: tool
+            for name, tool in usable.items()
+            if digest_of(tool) != pinned.get(name)
+        }
         listed = {name: self._definition_of(tool) for name, tool in changed.items()}
-        # A name that is listed more than once is refused for that reason, and is not gone.
+        # A name that is listed more than once is refused for that reason, and is not
+        # gone.
         gone = pinned.keys() - connection.tools.keys() - connection.repeated
         return {**listed, **dict.fromkeys(sorted(gone))}
 
@@ -212,34 +251,47 @@ class ServerSource:
         await self._close_connection()
         if self._is_closed:
             return
-        # A new connection records its decisions, also where they are the same as before.
+        # A new connection records its decisions, also where they are the same as
+        # before.
         self._run, self._recorded = run, ""
         try:
             connection = self._connection = self._new_connection()
             await connection.start()
         except (ToolFailure, NeedsAction) as problem:
             reason = {"server": self.use.name, "reason": _code_of(problem)}
-            await append_record(self._store, Record(run, AuditKind.SERVER_UNAVAILABLE, reason))
+            await append_record(
+                self._store, Record(run, AuditKind.SERVER_UNAVAILABLE, reason)
+            )
             if isinstance(problem, ToolFailure):
                 problem = redacted_failure(problem, self.secrets)
             self._note_problem(problem)
             return
         endpoint = {"server": self.use.name, "endpoint": self.use.entry.endpoint}
         try:
-            await append_record(self._store, Record(run, AuditKind.SERVER_CONNECTED, endpoint))
+            await append_record(
+                self._store, Record(run, AuditKind.SERVER_CONNECTED, endpoint)
+            )
             await self._offer_tools(connection)
         except Exception as error:
             # A server whose tools cannot be offered is not there.
             await connection.close()
-            message = f"The tools of {self.use.entry.server_id} cannot be offered: {error}"
-            self._note_problem(ToolFailure(FailureCode.NOT_CONFIGURED, message, "run `agent doctor`"))
+            message = (
+                f"The tools of {self.use.entry.server_id} cannot be offered: {error}"
+            )
+            self._note_problem(
+                ToolFailure(FailureCode.NOT_CONFIGURED, message, "run `agent doctor`")
+            )
             raise
         self.problem = None
 
     def _new_connection(self) -> McpConnection:
-        transport = transport_of(self.use.entry, self.use.grant.scopes, self.use.credentials, self._around)
+        transport = transport_of(
+            self.use.entry, self.use.grant.scopes, self.use.credentials, self._around
+        )
         seconds = self._around.connect_seconds
-        connection = McpConnection(self.use.entry.server_id, transport, connect_seconds=seconds)
+        connection = McpConnection(
+            self.use.entry.server_id, transport, connect_seconds=seconds
+        )
         connection.on_change = partial(self._offer_tools, connection)
         return connection
 
@@ -254,7 +306,9 @@ class ServerSource:
 
     def _closed(self) -> ToolFailure:
         message = f"{self.use.entry.server_id} is not connected"
-        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "run `agent doctor`")
+        return ToolFailure(
+            FailureCode.SERVER_UNAVAILABLE, message, "run `agent doctor`"
+        )
 
     async def _offer_tools(self, connection: McpConnection) -> None:
         """Offer what the server has now, and nothing else of it: all at once, after every decision is recorded."""
@@ -262,27 +316,59 @@ class ServerSource:
         async with self._offering:  # What was listed later is offered later.
             listed = connection.tools
             # A digest is made only where the lock pins definitions to compare it with.
-            digests = {name: digest_of(tool) for name, tool in listed.items() if use.grant.tools is not None}
-            judged = {name: self._judge(tool, digests.get(name, "")) for name, tool in listed.items()}
-            judged |= {name: use.grant.refuse(name, is_repeated=True) for name in connection.repeated}
-            judged |= {name: self._with_change(name, why) for name, why in use.grant.refuse_removed(judged).items()}
-            # Also for a call that is on its way, and waits until the tools are listed again.
-            connection.closed = {name: _failure_of(refused) for name, refused in judged.items() if refused}
+            digests = {
+                name: digest_of(tool)
+                for name, tool in listed.items()
+                if use.grant.tools is not None
+            }
+            judged = {
+                name: self._judge(tool, digests.get(name, ""))
+                for name, tool in listed.items()
+            }
+            judged |= {
+                name: use.grant.refuse(name, is_repeated=True)
+                for name in connection.repeated
+            }
+            judged |= {
+                name: self._with_change(name, why)
+                for name, why in use.grant.refuse_removed(judged).items()
+            }
+            # Also for a call that is on its way, and waits until the tools are listed
+            # again.
+            connection.closed = {
+                name: _failure_of(refused)
+                for name, refused in judged.items()
+                if refused
+            }
             await self._record_decisions(judged, digests)
-            # The connection may have ended, or been replaced, while the decisions were written.
+            # The connection may have ended, or been replaced, while the decisions were
+            # written.
             if connection is not self._connection or not connection.is_there:
                 return
             seconds = self._around.call_seconds
-            admitted = [tool for name, tool in sorted(listed.items()) if judged[name] is None]
-            tools = [LockedTool(_descriptor_of(use, tool, seconds), tool.name, self) for tool in admitted]
-            refusals = {use.tool_id(printable(name)): refused for name, refused in judged.items() if refused}
+            admitted = [
+                tool for name, tool in sorted(listed.items()) if judged[name] is None
+            ]
+            tools = [
+                LockedTool(_descriptor_of(use, tool, seconds), tool.name, self)
+                for tool in admitted
+            ]
+            refusals = {
+                use.tool_id(printable(name)): refused
+                for name, refused in judged.items()
+                if refused
+            }
             self._registry.replace(self.name, tools, refusals)
 
     def _judge(self, tool: mcp_types.Tool, definition: str) -> Refused | None:
-        refused = self.use.grant.refuse(tool.name, definition=definition) or _refuse_unusable_schema(tool)
+        refused = self.use.grant.refuse(
+            tool.name, definition=definition
+        ) or _refuse_unusable_schema(tool)
         return self._with_change(tool.name, refused, tool)
 
-    def _with_change(self, name: str, refused: Refused | None, tool: mcp_types.Tool | None = None) -> Refused | None:
+    def _with_change(
+        self, name: str, refused: Refused | None, tool: mcp_types.Tool | None = None
+    ) -> Refused | None:
         pinned = (self.use.grant.tools or {}).get(name)
         after = None if tool is None else self._definition_of(tool)
         return with_change(refused, self.use.definitions.get(name), pinned, after)
@@ -291,20 +377,32 @@ class ServerSource:
         """The definition to show and to keep. One that quotes a secret has another digest then, and stays shut."""
         return without_secrets(definition_of(tool), self.secrets)
 
-    async def _record_decisions(self, judged: Mapping[str, Refused | None], digests: Mapping[str, str]) -> None:
+    async def _record_decisions(
+        self, judged: Mapping[str, Refused | None], digests: Mapping[str, str]
+    ) -> None:
         """Record once for each list what is open and what is not, however often a server lists the same tools."""
         body = _decisions_body(self.use, judged, digests)
         if body["digest"] == self._recorded:
             return
-        await append_record(self._store, Record(self._run, AuditKind.SERVER_TOOLS, body))
+        await append_record(
+            self._store, Record(self._run, AuditKind.SERVER_TOOLS, body)
+        )
         self._recorded = str(body["digest"])
 
 
 class LockedServers:
     """The servers of a lock, each a source of the registry."""
 
-    def __init__(self, uses: Iterable[ServerUse], registry: ToolRegistry, store: Store, around: Surroundings) -> None:
-        self._servers = {use.name: ServerSource(use, registry, store, around) for use in uses}
+    def __init__(
+        self,
+        uses: Iterable[ServerUse],
+        registry: ToolRegistry,
+        store: Store,
+        around: Surroundings,
+    ) -> None:
+        self._servers = {
+            use.name: ServerSource(use, registry, store, around) for use in uses
+        }
         for server in self._servers.values():
             registry.attach(server)
         self._keeping: list[asyncio.Task[None]] = []
@@ -316,16 +414,25 @@ class LockedServers:
     @property
     def problems(self) -> dict[str, ToolFailure | NeedsAction]:
         """Why each server that was looked for is not there."""
-        return {name: server.problem for name, server in sorted(self._servers.items()) if server.problem}
+        return {
+            name: server.problem
+            for name, server in sorted(self._servers.items())
+            if server.problem
+        }
 
     def changed_definitions(self) -> dict[str, dict[str, dict[str, Any] | None]]:
         """The tools that are not what the lock pins, by server: their definition now, None for one that is gone."""
-        found = {name: server.changed_definitions() for name, server in sorted(self._servers.items())}
+        found = {
+            name: server.changed_definitions()
+            for name, server in sorted(self._servers.items())
+        }
         return {name: changed for name, changed in found.items() if changed}
 
     async def connect(self, run: str) -> None:
         """Connect all servers at the same time; one may fail and the others connect."""
-        await asyncio.gather(*(server.connect(run) for server in self._servers.values()))
+        await asyncio.gather(
+            *(server.connect(run) for server in self._servers.values())
+        )
 
     def keep_connected(self, run: str) -> None:
         """From now on look again for every server that is down or lost, until all are closed.
@@ -333,7 +440,10 @@ class LockedServers:
         A client lists the tools that are there, and never calls one that it does not see: so it is not enough to look
         for a server when one of its tools is called.
         """
-        tasks = (asyncio.create_task(_keep_connected(server, run)) for server in self._servers.values())
+        tasks = (
+            asyncio.create_task(_keep_connected(server, run))
+            for server in self._servers.values()
+        )
         self._keeping += tasks
 
     async def close(self) -> None:
@@ -350,10 +460,12 @@ async def _keep_connected(server: ServerSource, run: str) -> None:
         began = monotonic()
         await server.until_lost()
         if monotonic() - began > _LONGEST_WAIT_SECONDS:
-            # A server that stayed this long does not end again and again, so the waiting starts small.
+            # A server that stayed this long does not end again and again, so the
+            # waiting starts small.
             seconds = _FIRST_WAIT_SECONDS
         await asyncio.sleep(seconds)
-        # A server that ends again and again is not started again and again: each attempt waits longer.
+        # A server that ends again and again is not started again and again: each
+        # attempt waits longer.
         seconds = min(seconds * 2, _LONGEST_WAIT_SECONDS)
         # The next attempt comes by itself, whatever was wrong with this one.
         try:
@@ -372,7 +484,10 @@ def _decisions_body(
     use: ServerUse, judged: Mapping[str, Refused | None], digests: Mapping[str, str]
 ) -> dict[str, object]:
     """What a record says about the tools of a server: all of them in numbers and a digest, and the first by name."""
-    codes = {name: refused.code.value if refused else "ADMITTED" for name, refused in judged.items()}
+    codes = {
+        name: refused.code.value if refused else "ADMITTED"
+        for name, refused in judged.items()
+    }
     decisions = sorted((code, printable(name)) for name, code in codes.items())
     named: dict[str, list[str]] = {}
     for code, name in decisions[:_MAX_NAMED]:
@@ -389,7 +504,8 @@ def _decisions_body(
         "admitted": admitted,
         "refused": len(judged) - admitted,
         "tools": named,
-        # The digest covers what was found instead, so that a further change of the same tool is recorded too.
+        # The digest covers what was found instead, so that a further change of the same
+        # tool is recorded too.
         "digest": digest([*decisions, changed] if changed else decisions),
     }
     if changed:
@@ -412,10 +528,17 @@ def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Desc
 
 def _refuse_unusable_schema(tool: mcp_types.Tool) -> Refused | None:
     """Why the schemas of a tool cannot be used, or None when they can."""
-    for what, schema in (("arguments", tool.input_schema), ("result", tool.output_schema)):
+    for what, schema in (
+        ("arguments", tool.input_schema),
+        ("result", tool.output_schema),
+    ):
         if schema is not None and (why := _unusable_schema(schema)):
             message = f"The schema of its {what} cannot be used: {why}"
-            return Refused(AdmissionCode.SCHEMA_UNUSABLE, message, "tell the operator of the server")
+            return Refused(
+                AdmissionCode.SCHEMA_UNUSABLE,
+                message,
+                "tell the operator of the server",
+            )
     return None
 
 
@@ -434,7 +557,11 @@ def _failure_of(refused: Refused) -> ToolFailure:
 
 
 def _text_of(result: mcp_types.CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
+    return "\n".join(
+        block.text
+        for block in result.content
+        if isinstance(block, mcp_types.TextContent)
+    )
 
 
 def _code_of(problem: ToolFailure | NeedsAction) -> str:

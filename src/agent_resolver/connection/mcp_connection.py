@@ -35,8 +35,8 @@ _REFUSED = frozenset({401, 403})
 _CLOSED = ("Connection closed", "SSE stream ended")
 _UNUSABLE = ("Failed to parse JSON response: ", "SSE stream failed: ")
 """How the SDK begins to say that it could not use an answer."""
-_RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
-    mcp_types.CallToolResult | mcp_types.InputRequiredResult
+_RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = (
+    TypeAdapter(mcp_types.CallToolResult | mcp_types.InputRequiredResult)
 )
 
 OpenTransport = Callable[[], AbstractAsyncContextManager[Any]]
@@ -64,7 +64,9 @@ class _Request(Struct, eq=False):
 class McpConnection:
     """One connection to a server: it is started once, and when it has ended, another one takes its place."""
 
-    def __init__(self, name: str, open_transport: OpenTransport, *, connect_seconds: float = 20.0) -> None:
+    def __init__(
+        self, name: str, open_transport: OpenTransport, *, connect_seconds: float = 20.0
+    ) -> None:
         self.name = name
         self._open_transport = open_transport
         self._connect_seconds = connect_seconds
@@ -97,9 +99,12 @@ class McpConnection:
             ToolFailure: The server cannot be reached, or does not speak the protocol.
         """
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # It outlives the call that starts it, and must not carry that call's span into all others.
+        # It outlives the call that starts it, and must not carry that call's span into
+        # all others.
         context = contextvars.Context()
-        self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self.name}", context=context)
+        self._owner = asyncio.create_task(
+            self._own(ready), name=f"owner of {self.name}", context=context
+        )
         await ready
 
     async def lost(self) -> None:
@@ -109,7 +114,11 @@ class McpConnection:
             await asyncio.wait([self._owner])
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], seconds: float, traceparent: str | None = None
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        seconds: float,
+        traceparent: str | None = None,
     ) -> mcp_types.CallToolResult:
         """Call a tool on the server, and give up after `seconds`; the server is told the call's place in its trace.
 
@@ -118,15 +127,22 @@ class McpConnection:
         """
         if not self.is_there:
             message = f"{self.name} closed the connection"
-            raise ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "make the call again")
-        answer: asyncio.Future[mcp_types.CallToolResult] = asyncio.get_running_loop().create_future()
-        await self._requests.put(_Request(tool, arguments, seconds, traceparent, answer, self._garbage))
+            raise ToolFailure(
+                FailureCode.SERVER_UNAVAILABLE, message, "make the call again"
+            )
+        answer: asyncio.Future[mcp_types.CallToolResult] = (
+            asyncio.get_running_loop().create_future()
+        )
+        await self._requests.put(
+            _Request(tool, arguments, seconds, traceparent, answer, self._garbage)
+        )
         return await answer
 
     async def close(self) -> None:
         """End the connection, and the server if we started it; also one that is being started."""
         self._is_closing = True
-        # The deadline is finite only while the connection is being made; one in the past ends the attempt at once.
+        # The deadline is finite only while the connection is being made; one in the
+        # past ends the attempt at once.
         if self._connecting is not None and self._connecting.deadline < math.inf:
             self._connecting.deadline = -math.inf
         self._note_end()
@@ -143,7 +159,8 @@ class McpConnection:
         why: Exception = anyio.EndOfStream()
         try:
             async with self._connected() as client, anyio.create_task_group() as calls:
-                # Whatever ended the connection meanwhile has left its word in the queue.
+                # Whatever ended the connection meanwhile has left its word in the
+                # queue.
                 self.is_there = self._requests.empty()
                 if not ready.done():
                     ready.set_result(None)
@@ -157,7 +174,9 @@ class McpConnection:
             if not ready.done():
                 failure = self._failure(error, self._garbage)
                 if isinstance(failure, _Unanswered):  # Nothing was asked of it yet.
-                    failure = ToolFailure(failure.code, str(failure), _LOOK_AT_LOG, hint=_LIST_WITH_LOG)
+                    failure = ToolFailure(
+                        failure.code, str(failure), _LOOK_AT_LOG, hint=_LIST_WITH_LOG
+                    )
                 ready.set_exception(failure)
         finally:
             self.is_there = False
@@ -166,7 +185,9 @@ class McpConnection:
                 if request := self._requests.get_nowait():
                     self._unanswered.add(request)
             for request in self._unanswered:
-                _fail_request(request, self._failure(why, self._garbage - request.garbage))
+                _fail_request(
+                    request, self._failure(why, self._garbage - request.garbage)
+                )
             self._unanswered.clear()
 
     @asynccontextmanager
@@ -176,7 +197,9 @@ class McpConnection:
         client = Client(
             self._watched_transport(),
             message_handler=self._on_message,
-            client_info=mcp_types.Implementation(name="agent-resolver", version=__version__),
+            client_info=mcp_types.Implementation(
+                name="agent-resolver", version=__version__
+            ),
             cache=None,
         )
         with anyio.fail_after(self._connect_seconds) as self._connecting:
@@ -184,7 +207,8 @@ class McpConnection:
                 raise self._closed()
             async with client:
                 await self._list(client)
-                # The deadline was for connecting; from here on the connection may last as long as it likes.
+                # The deadline was for connecting; from here on the connection may last
+                # as long as it likes.
                 self._connecting.deadline = math.inf
                 yield client
 
@@ -200,8 +224,11 @@ class McpConnection:
             with anyio.fail_after(request.seconds):
                 result = await self._call(client, request)
         except Exception as error:  # noqa: BLE001 - as above
-            _fail_request(request, self._failure(error, self._garbage - request.garbage))
-            # The owner learns nothing of a connection that ended under a call, so it gets word from here.
+            _fail_request(
+                request, self._failure(error, self._garbage - request.garbage)
+            )
+            # The owner learns nothing of a connection that ended under a call, so it
+            # gets word from here.
             if _is_closed(error):
                 self._note_end()
         else:
@@ -209,18 +236,27 @@ class McpConnection:
                 request.answer.set_result(result)
         self._unanswered.discard(request)
 
-    async def _call(self, client: Client, request: _Request) -> mcp_types.CallToolResult:
+    async def _call(
+        self, client: Client, request: _Request
+    ) -> mcp_types.CallToolResult:
         await self._refresh(client)
         if request.tool not in self.tools:
             message = f"{self.name} no longer has `{request.tool}`"
             raise ToolFailure(FailureCode.UNKNOWN_TOOL, message, "list the tools again")
         if failure := self.closed.get(request.tool):
             raise failure
-        # `Client.call_tool` would check the result against the server's own schema with patterns that can take for
-        # ever, in the loop that every other call runs in; the registry checks it with ones that cannot.
-        meta: Any = {"traceparent": request.traceparent} if request.traceparent else None
-        parameters = mcp_types.CallToolRequestParams(name=request.tool, arguments=request.arguments, _meta=meta)
-        result = await client.session.send_request(mcp_types.CallToolRequest(params=parameters), _RESULT)
+        # `Client.call_tool` would check the result against the server's own schema with
+        # patterns that can take for ever, in the loop that every other call runs in;
+        # the registry checks it with ones that cannot.
+        meta: Any = (
+            {"traceparent": request.traceparent} if request.traceparent else None
+        )
+        parameters = mcp_types.CallToolRequestParams(
+            name=request.tool, arguments=request.arguments, _meta=meta
+        )
+        result = await client.session.send_request(
+            mcp_types.CallToolRequest(params=parameters), _RESULT
+        )
         if isinstance(result, mcp_types.InputRequiredResult):
             message = f"{self.name} asks for more input in the middle of `{request.tool}`, which nobody can give here"
             raise ToolFailure(FailureCode.PROTOCOL_ERROR, message)
@@ -256,17 +292,24 @@ class McpConnection:
                 raise self._too_long_list(f"{MAX_ANSWER_BYTES:,} bytes")
             cursor = page.next_cursor
             if cursor is None:
-                # Names that only Unicode tells apart look the same to the person who reviews them.
+                # Names that only Unicode tells apart look the same to the person who
+                # reviews them.
                 spellings = Counter(normalize("NFKC", tool.name) for tool in listed)
                 names = (tool.name for tool in listed)
-                self.repeated = frozenset(name for name in names if spellings[normalize("NFKC", name)] > 1)
-                self.tools = {tool.name: tool for tool in listed if tool.name not in self.repeated}
+                self.repeated = frozenset(
+                    name for name in names if spellings[normalize("NFKC", name)] > 1
+                )
+                self.tools = {
+                    tool.name: tool for tool in listed if tool.name not in self.repeated
+                }
                 return
         raise self._too_long_list(f"{_MAX_PAGES:,} pages")
 
     def _too_long_list(self, limit: str) -> ToolFailure:
         message = f"{self.name} lists too much: more than {limit}"
-        return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "tell the operator of the server")
+        return ToolFailure(
+            FailureCode.PROTOCOL_ERROR, message, "tell the operator of the server"
+        )
 
     async def _follow(self, client: Client) -> None:
         """List the tools again when they changed; if that fails, the next call tries again, and says why."""
@@ -285,7 +328,8 @@ class McpConnection:
                         async for _ in changes:
                             self._note_change()
                     return
-                # Nothing is sent twice: what changed meanwhile can only be seen by looking.
+                # Nothing is sent twice: what changed meanwhile can only be seen by
+                # looking.
                 await anyio.sleep(_LISTEN_AGAIN_SECONDS)
                 self._note_change()
 
@@ -306,23 +350,39 @@ class McpConnection:
         cause = _first_cause(error)
         if isinstance(cause, ToolFailure):
             return cause
-        # The SDK only reports that the connection closed; the answer that closed it says why.
+        # The SDK only reports that the connection closed; the answer that closed it
+        # says why.
         if self._unusable is not None and _is_closed(cause):
             cause = self._unusable
         return self._bad_answer(cause) or self._no_answer(cause, garbage)
 
     def _bad_answer(self, cause: BaseException) -> ToolFailure | None:
-        # `HttpClient` turns the HTTP status of a refusal into an error of the protocol with this code.
-        if isinstance(cause, OAuthFlowError) or (isinstance(cause, MCPError) and cause.code in _REFUSED):
+        # `HttpClient` turns the HTTP status of a refusal into an error of the protocol
+        # with this code.
+        if isinstance(cause, OAuthFlowError) or (
+            isinstance(cause, MCPError) and cause.code in _REFUSED
+        ):
             message = f"{self.name} refused our credentials ({str(cause).partition(chr(10))[0]})"
-            return ToolFailure(FailureCode.UNAUTHORIZED, message, f'check `[servers."{self.name}"]` in agent.toml')
+            return ToolFailure(
+                FailureCode.UNAUTHORIZED,
+                message,
+                f'check `[servers."{self.name}"]` in agent.toml',
+            )
         if isinstance(cause, UnusableAnswer):
-            return _Unanswered(FailureCode.PROTOCOL_ERROR, f"{self.name} gave an answer that cannot be used: {cause}")
+            return _Unanswered(
+                FailureCode.PROTOCOL_ERROR,
+                f"{self.name} gave an answer that cannot be used: {cause}",
+            )
         if isinstance(cause, MCPError) and cause.message.startswith(_UNUSABLE):
             why = cause.message.partition(": ")[2].partition("\n")[0]
-            return _Unanswered(FailureCode.PROTOCOL_ERROR, f"{self.name} gave an answer that cannot be used: {why}")
+            return _Unanswered(
+                FailureCode.PROTOCOL_ERROR,
+                f"{self.name} gave an answer that cannot be used: {why}",
+            )
         if isinstance(cause, MCPError) and not _is_closed(cause):
-            return ToolFailure(FailureCode.PROTOCOL_ERROR, f"{self.name} answered: {cause.message}")
+            return ToolFailure(
+                FailureCode.PROTOCOL_ERROR, f"{self.name} answered: {cause.message}"
+            )
         if isinstance(cause, ValidationError):
             first = cause.errors()[0]
             where = ".".join(map(str, first["loc"]))
@@ -331,23 +391,49 @@ class McpConnection:
         return None
 
     def _no_answer(self, cause: BaseException, garbage: int) -> ToolFailure:
-        # Lines outside the protocol that came after the call are the likeliest cause of its failure.
+        # Lines outside the protocol that came after the call are the likeliest cause of
+        # its failure.
         if garbage:
-            message = f"{self.name} wrote {counted(garbage, 'line')} outside the protocol"
-            return ToolFailure(FailureCode.PROTOCOL_ERROR, message, "a server must log to stderr, not to stdout")
+            message = (
+                f"{self.name} wrote {counted(garbage, 'line')} outside the protocol"
+            )
+            return ToolFailure(
+                FailureCode.PROTOCOL_ERROR,
+                message,
+                "a server must log to stderr, not to stdout",
+            )
         if isinstance(cause, TimeoutError):
-            return _Unanswered(FailureCode.TIMEOUT, f"{self.name} did not answer in time")
+            return _Unanswered(
+                FailureCode.TIMEOUT, f"{self.name} did not answer in time"
+            )
         if _is_closed(cause):
             return self._closed()
         if isinstance(cause, FileNotFoundError | PermissionError) and cause.filename:
-            message = f"{self.name} cannot be started: `{cause.filename}`: {cause.strerror}"
-            return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "is the command installed, and in `PATH`?")
-        why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause) or type(cause).__name__
+            message = (
+                f"{self.name} cannot be started: `{cause.filename}`: {cause.strerror}"
+            )
+            return ToolFailure(
+                FailureCode.SERVER_UNAVAILABLE,
+                message,
+                "is the command installed, and in `PATH`?",
+            )
+        why = (
+            cause.strerror
+            if isinstance(cause, OSError) and cause.strerror
+            else str(cause) or type(cause).__name__
+        )
         message = f"{self.name} cannot be reached: {why}"
-        return ToolFailure(FailureCode.SERVER_UNAVAILABLE, message, "run `agent doctor`", hint=_START_IT)
+        return ToolFailure(
+            FailureCode.SERVER_UNAVAILABLE,
+            message,
+            "run `agent doctor`",
+            hint=_START_IT,
+        )
 
     def _closed(self) -> ToolFailure:
-        return _Unanswered(FailureCode.SERVER_UNAVAILABLE, f"{self.name} closed the connection")
+        return _Unanswered(
+            FailureCode.SERVER_UNAVAILABLE, f"{self.name} closed the connection"
+        )
 
 
 class _WatchedStream:
@@ -360,7 +446,9 @@ class _WatchedStream:
     @property
     def last_context(self) -> contextvars.Context | None:
         """The context that the last message was sent in, where the transport knows it."""
-        context: contextvars.Context | None = getattr(self._stream, "last_context", None)
+        context: contextvars.Context | None = getattr(
+            self._stream, "last_context", None
+        )
         return context
 
     async def receive(self) -> Any:  # noqa: ANN401 - as above
@@ -401,5 +489,9 @@ def _is_closed(error: BaseException) -> bool:
     cause = _first_cause(error)
     if isinstance(cause, MCPError):
         # Servers use the SDK's code for errors of their own.
-        return cause.code == mcp_types.CONNECTION_CLOSED and cause.message.startswith(_CLOSED)
-    return isinstance(cause, anyio.ClosedResourceError | anyio.BrokenResourceError | anyio.EndOfStream)
+        return cause.code == mcp_types.CONNECTION_CLOSED and cause.message.startswith(
+            _CLOSED
+        )
+    return isinstance(
+        cause, anyio.ClosedResourceError | anyio.BrokenResourceError | anyio.EndOfStream
+    )

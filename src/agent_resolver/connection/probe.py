@@ -7,7 +7,11 @@ import mcp_types
 from msgspec import Struct
 
 from agent_resolver.connection.definition import definition_of, digest_of
-from agent_resolver.connection.given_secret import given_secrets, redacted_failure, without_secrets
+from agent_resolver.connection.given_secret import (
+    given_secrets,
+    redacted_failure,
+    without_secrets,
+)
 from agent_resolver.connection.mcp_connection import McpConnection
 from agent_resolver.connection.transport import Credentials, Surroundings, transport_of
 from agent_resolver.core.tool_definition import definition_parts, exceeded_limit
@@ -26,16 +30,21 @@ class ToolListing(Struct, frozen=True):
     """The tools that cannot be pinned, by a name that can be printed, and why."""
 
 
-async def list_tools(entry: LockedServer, credentials: Credentials, around: Surroundings) -> ToolListing:
+async def list_tools(
+    entry: LockedServer, credentials: Credentials, around: Surroundings
+) -> ToolListing:
     """Start or call a server, and list its tools.
 
     Raises:
         NeedsAction: A secret is missing.
         ToolFailure: The server cannot be reached, or does not speak the protocol.
     """
-    # It asks for no scopes: a server that lists tools only to callers with rights lists none.
+    # It asks for no scopes: a server that lists tools only to callers with rights lists
+    # none.
     transport = transport_of(entry, frozenset(), credentials, around)
-    connection = McpConnection(entry.server_id, transport, connect_seconds=around.connect_seconds)
+    connection = McpConnection(
+        entry.server_id, transport, connect_seconds=around.connect_seconds
+    )
     secrets = given_secrets(entry, credentials, around.environment)
     try:
         await connection.start()
@@ -47,7 +56,10 @@ async def list_tools(entry: LockedServer, credentials: Credentials, around: Surr
 
 
 def _listing_of(connection: McpConnection, secrets: Sequence[Secret]) -> ToolListing:
-    left_out = {printable(name): "it is listed more than once" for name in sorted(connection.repeated)}
+    left_out = {
+        printable(name): "it is listed more than once"
+        for name in sorted(connection.repeated)
+    }
     definitions: dict[str, dict[str, Any]] = {}
     for name, tool in sorted(connection.tools.items()):
         problem = _why_unfit(name, tool)
@@ -63,7 +75,9 @@ def _listing_of(connection: McpConnection, secrets: Sequence[Secret]) -> ToolLis
 
 def _why_unfit(name: str, tool: mcp_types.Tool) -> str:
     if not is_usable_name(name):
-        return f"a name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed"
+        return (
+            f"a name of a tool has 1 to {MAX_TOOL_NAME} characters that can be printed"
+        )
     if not digest_of(tool):
         return "its definition cannot be written as JSON"
     if limit := exceeded_limit(definition_of(tool)):
@@ -73,4 +87,8 @@ def _why_unfit(name: str, tool: mcp_types.Tool) -> str:
 
 def printable(name: str) -> str:
     """The name of a tool, or something like it where that is too long or holds what cannot be printed."""
-    return name if is_usable_name(name) else f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"
+    return (
+        name
+        if is_usable_name(name)
+        else f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"
+    )

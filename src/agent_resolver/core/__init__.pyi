@@ -146,7 +146,10 @@ from agent_resolver.core.constraint import (
     positions_of as positions_of,
     requirements_of as requirements_of,
 )
-from agent_resolver.core.context_claim import answers_by_token as answers_by_token, proves_claim as proves_claim
+from agent_resolver.core.context_claim import (
+    answers_by_token as answers_by_token,
+    proves_claim as proves_claim,
+)
 from agent_resolver.core.count import counted as counted, plural as plural
 from agent_resolver.core.drafted_scope import (
     draft_scopes as draft_scopes,
@@ -175,7 +178,10 @@ from agent_resolver.core.evaluation.report import (
     report_of as report_of,
 )
 from agent_resolver.core.evidence.certified import certified_plans as certified_plans
-from agent_resolver.core.evidence.check import evidence_faults as evidence_faults, evidence_seal as evidence_seal
+from agent_resolver.core.evidence.check import (
+    evidence_faults as evidence_faults,
+    evidence_seal as evidence_seal,
+)
 from agent_resolver.core.evidence.fault import EvidenceFault as EvidenceFault
 from agent_resolver.core.explanation_writer import explanation_json as explanation_json
 from agent_resolver.core.guardrail import (
@@ -202,7 +208,10 @@ from agent_resolver.core.lease import (
     lease_end as lease_end,
 )
 from agent_resolver.core.ledger import judge_start as judge_start
-from agent_resolver.core.lock import lock_entry as lock_entry, server_hash as server_hash
+from agent_resolver.core.lock import (
+    lock_entry as lock_entry,
+    server_hash as server_hash,
+)
 from agent_resolver.core.lock_diff import (
     Change as Change,
     ChangeKind as ChangeKind,
@@ -229,7 +238,10 @@ from agent_resolver.core.masking import (
     excerpt as excerpt,
     secret_fields as secret_fields,
 )
-from agent_resolver.core.moment import milliseconds_of as milliseconds_of, moment_of as moment_of
+from agent_resolver.core.moment import (
+    milliseconds_of as milliseconds_of,
+    moment_of as moment_of,
+)
 from agent_resolver.core.notice import (
     agent_file_notices as agent_file_notices,
     index_notices as index_notices,
@@ -245,8 +257,15 @@ from agent_resolver.core.ops.remedy import (
     is_builder_able as is_builder_able,
     remedy_requests as remedy_requests,
 )
-from agent_resolver.core.ops.rule import ALLOWED as ALLOWED, LEAVE_OUT as LEAVE_OUT, OpsRule as OpsRule
-from agent_resolver.core.ops.subject import OpsPolicy as OpsPolicy, OpsSubject as OpsSubject
+from agent_resolver.core.ops.rule import (
+    ALLOWED as ALLOWED,
+    LEAVE_OUT as LEAVE_OUT,
+    OpsRule as OpsRule,
+)
+from agent_resolver.core.ops.subject import (
+    OpsPolicy as OpsPolicy,
+    OpsSubject as OpsSubject,
+)
 from agent_resolver.core.overlay import (
     apply_overlay as apply_overlay,
     stated_facts as stated_facts,
@@ -314,7 +333,10 @@ from agent_resolver.core.rule import (
     names_behind as names_behind,
     preference as preference,
 )
-from agent_resolver.core.schema_change import SchemaChange as SchemaChange, schema_changes as schema_changes
+from agent_resolver.core.schema_change import (
+    SchemaChange as SchemaChange,
+    schema_changes as schema_changes,
+)
 from agent_resolver.core.schema_document import (
     ALL_TYPES as ALL_TYPES,
     DIALECT as DIALECT,
@@ -329,7 +351,11 @@ from agent_resolver.core.schema_document import (
     types_of as types_of,
     values_of as values_of,
 )
-from agent_resolver.core.schema_inclusion import Reason as Reason, below as below, gaps as gaps
+from agent_resolver.core.schema_inclusion import (
+    Reason as Reason,
+    below as below,
+    gaps as gaps,
+)
 from agent_resolver.core.server import (
     ServerPool as ServerPool,
     by_category as by_category,
@@ -337,7 +363,11 @@ from agent_resolver.core.server import (
     known_servers as known_servers,
     servers_of as servers_of,
 )
-from agent_resolver.core.server_search import Match as Match, ServerText as ServerText, search_servers as search_servers
+from agent_resolver.core.server_search import (
+    Match as Match,
+    ServerText as ServerText,
+    search_servers as search_servers,
+)
 from agent_resolver.core.spelling import (
     are_twins as are_twins,
     is_slip as is_slip,
@@ -349,7 +379,10 @@ from agent_resolver.core.star_match import (
     matching_texts as matching_texts,
     parts_match as parts_match,
 )
-from agent_resolver.core.suggested_edit import apply_edits as apply_edits, edited as edited
+from agent_resolver.core.suggested_edit import (
+    apply_edits as apply_edits,
+    edited as edited,
+)
 from agent_resolver.core.token_estimate import (
     BYTES_PER_TOKEN as BYTES_PER_TOKEN,
     estimate_text as estimate_text,
@@ -372,7 +405,10 @@ from agent_resolver.core.tool_id import (
     is_usable_name as is_usable_name,
     tool_id_fault as tool_id_fault,
 )
-from agent_resolver.core.unknown_scope import UnknownScope as UnknownScope, unknown_scopes as unknown_scopes
+from agent_resolver.core.unknown_scope import (
+    UnknownScope as UnknownScope,
+    unknown_scopes as unknown_scopes,
+)
 from agent_resolver.core.verification import (
     examine as examine,
     is_as_written as is_as_written,

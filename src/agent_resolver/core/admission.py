@@ -48,7 +48,9 @@ class Grant(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, str] | None = None
     """The digest of the definition of each tool that the lock pins; None if it pins none."""
 
-    def refuse(self, tool: str, *, is_repeated: bool = False, definition: str = "") -> Refused | None:
+    def refuse(
+        self, tool: str, *, is_repeated: bool = False, definition: str = ""
+    ) -> Refused | None:
         """Return the reason why `tool` of this server may not be called, or None when it may.
 
         Args:
@@ -66,12 +68,16 @@ class Grant(Struct, frozen=True, kw_only=True):
         if refused := self._unusable_name(tool, is_repeated=is_repeated):
             return refused
         needed = self.tool_scopes.get(tool)
-        # A pattern may be written for the name, for the whole id, or for a scope that the tool needs.
-        if refused := forbidden((tool, f"{self.server}.{tool}", *(needed or ())), self.forbid):
+        # A pattern may be written for the name, for the whole id, or for a scope that
+        # the tool needs.
+        if refused := forbidden(
+            (tool, f"{self.server}.{tool}", *(needed or ())), self.forbid
+        ):
             return refused
         if refused := self._changed_definition(tool, definition):
             return refused
-        # An empty list of scopes states that the tool needs none; None states nothing about it.
+        # An empty list of scopes states that the tool needs none; None states nothing
+        # about it.
         if needed is not None:
             return self._missing_scopes(needed)
         if f"{self.server}.{tool}" in self.admitted:
@@ -90,7 +96,8 @@ class Grant(Struct, frozen=True, kw_only=True):
         return self.refuse(tool, definition=(self.tools or {}).get(tool, ""))
 
     def _unusable_name(self, tool: str, *, is_repeated: bool) -> Refused | None:
-        # The message does not quote such a name, which may hold characters that steer a terminal.
+        # The message does not quote such a name, which may hold characters that steer a
+        # terminal.
         if not is_usable_name(tool):
             return Refused(
                 AdmissionCode.TOOL_NAME_UNUSABLE,
@@ -109,8 +116,16 @@ class Grant(Struct, frozen=True, kw_only=True):
                 f"{self.server} lists more than one tool named '{tool}', and a call could reach any of them",
                 "ask the operator of the server to rename all but one",
             )
-        # A tool `crm.find` of the server `acme` would have an id that belongs to a server `acme.crm`.
-        owner = next((other for other in self.nested if f"{self.server}.{tool}".startswith(f"{other}.")), None)
+        # A tool `crm.find` of the server `acme` would have an id that belongs to a
+        # server `acme.crm`.
+        owner = next(
+            (
+                other
+                for other in self.nested
+                if f"{self.server}.{tool}".startswith(f"{other}.")
+            ),
+            None,
+        )
         if owner is None:
             return None
         return Refused(
@@ -136,8 +151,11 @@ class Grant(Struct, frozen=True, kw_only=True):
             return None
         if tool in self.tools:
             message = f"{self.server} has changed the definition of '{tool}' that the lock pins"
-            return Refused(AdmissionCode.TOOL_CHANGED, message, self._how_to_accept(tool))
-        # A tool that a lock with pinned definitions does not name came after the lock was made.
+            return Refused(
+                AdmissionCode.TOOL_CHANGED, message, self._how_to_accept(tool)
+            )
+        # A tool that a lock with pinned definitions does not name came after the lock
+        # was made.
         unknown = f"{self.server} has added '{tool}', which the lock does not pin"
         return Refused(AdmissionCode.TOOL_CHANGED, unknown, self._how_to_accept(tool))
 
@@ -158,7 +176,8 @@ class Grant(Struct, frozen=True, kw_only=True):
 def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
     """Return the reason why a tool of these names and scopes is forbidden, or None when it is not."""
     for name in names:
-        # Sorted, so that the message names the same pattern whatever the order in the agent file.
+        # Sorted, so that the message names the same pattern whatever the order in the
+        # agent file.
         for pattern in sorted(forbid):
             if matches(pattern, name):
                 return Refused(
@@ -169,14 +188,17 @@ def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
     return None
 
 
-def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]) -> dict[str, Grant]:
+def grants_of(
+    entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]
+) -> dict[str, Grant]:
     """The rights over each locked server, by `id@version`: the scopes of all its entries together."""
     grants: dict[str, Grant] = {}
     locked, by_name = tuple(entries), frozenset(admitted)
     server_ids = sorted({entry.server_id for entry in locked})
     for entry in locked:
         name = f"{entry.server_id}@{entry.version}"
-        # Two requirements may lock the same server, which then has one grant with the scopes of both.
+        # Two requirements may lock the same server, which then has one grant with the
+        # scopes of both.
         before = grants[name].scopes if name in grants else frozenset()
         grants[name] = Grant(
             server=entry.server_id,
@@ -185,6 +207,8 @@ def grants_of(entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted
             forbid=forbid,
             admitted=by_name,
             tools=None if entry.tools is UNSET else entry.tools,
-            nested=tuple(other for other in server_ids if other.startswith(f"{entry.server_id}.")),
+            nested=tuple(
+                other for other in server_ids if other.startswith(f"{entry.server_id}.")
+            ),
         )
     return grants

@@ -43,13 +43,18 @@ class AnswerRefusal(Struct, frozen=True):
 
 def expiry(asked_at: str, priority: Priority) -> str:
     """The time from which an action that is asked for now can no longer be approved."""
-    return instant(datetime.fromisoformat(asked_at) + timedelta(minutes=LIFETIME_MINUTES[priority]))
+    return instant(
+        datetime.fromisoformat(asked_at) + timedelta(minutes=LIFETIME_MINUTES[priority])
+    )
 
 
 def instant(moment: datetime) -> str:
     """A moment as text in UTC that sorts by time."""
-    # Texts of one length and one zone compare as the moments do, so a store can sort them.
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    # Texts of one length and one zone compare as the moments do, so a store can sort
+    # them.
+    return (
+        moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 def effects_of(descriptor: Descriptor) -> str:
@@ -58,7 +63,8 @@ def effects_of(descriptor: Descriptor) -> str:
     is_server_tool = descriptor.labels.kind == "TOOL"
     if hints.get("readOnlyHint", False):
         words = ["only reads"]
-    # What a server leaves unsaid has the protocol's default, which for this hint is true.
+    # What a server leaves unsaid has the protocol's default, which for this hint is
+    # true.
     elif hints.get("destructiveHint", is_server_tool):
         words = ["may destroy data"]
     else:
@@ -69,7 +75,8 @@ def effects_of(descriptor: Descriptor) -> str:
         words.append("may reach other machines")
     if rules.secrets:
         words.append(f"is given {', '.join(rules.secrets)}")
-    # Nothing confirms what a server declares about its tools; what a server leaves unsaid counts as the worst.
+    # Nothing confirms what a server declares about its tools; what a server leaves
+    # unsaid counts as the worst.
     claimed = " (as its server declares, unchecked)" if is_server_tool else ""
     return f"{', '.join(words)}{claimed}"
 
@@ -114,14 +121,24 @@ def is_answered_by_worker(action: PendingAction, caller: Caller) -> bool:
     While the caller acted in person, the worker was another identity and could approve. Once it makes the call itself,
     its own approval no longer counts.
     """
-    takes_approver = action.type == "APPROVAL" or action.takes_approver or action.classification == "RESTRICTED"
+    takes_approver = (
+        action.type == "APPROVAL"
+        or action.takes_approver
+        or action.classification == "RESTRICTED"
+    )
     return takes_approver and caller.via != "" and action.answered_by == caller.via
 
 
-def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerRefusal | None:
-    # The names are compared without their issuers, unlike those of requesters: this can only refuse more.
-    is_own = by.id in {action.requester, action.via} or (connection != "" and connection == action.connection)
-    # Without an issuer and a connection, the answer comes from the user of this machine.
+def _not_entitled(
+    action: PendingAction, by: Caller, connection: str
+) -> AnswerRefusal | None:
+    # The names are compared without their issuers, unlike those of requesters: this can
+    # only refuse more.
+    is_own = by.id in {action.requester, action.via} or (
+        connection != "" and connection == action.connection
+    )
+    # Without an issuer and a connection, the answer comes from the user of this
+    # machine.
     is_at_terminal = not by.is_verified and not connection
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:
@@ -130,7 +147,11 @@ def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerR
         return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, remedy)
     if by.via:
         message = f"{by.via} acts for {by.id}, whose token expired, and an approval takes the token of the approver"
-        return AnswerRefusal(AnswerCode.UNVERIFIED_APPROVER, message, f"approve it with a new token of {by.id}")
+        return AnswerRefusal(
+            AnswerCode.UNVERIFIED_APPROVER,
+            message,
+            f"approve it with a new token of {by.id}",
+        )
     if is_own and (is_restricted or not is_at_terminal):
         role_in_call = "asked for" if by.id != action.via else "makes"
         message = f"{by.id} {role_in_call} this call, and cannot approve it"
@@ -138,7 +159,11 @@ def _not_entitled(action: PendingAction, by: Caller, connection: str) -> AnswerR
         if is_restricted or by.is_verified:
             remedy = f"ask another person with the role `{action.role}`"
         return AnswerRefusal(AnswerCode.OWN_CALL, message, remedy)
-    return _without_role(action, by) if by.is_verified and action.role not in by.roles else None
+    return (
+        _without_role(action, by)
+        if by.is_verified and action.role not in by.roles
+        else None
+    )
 
 
 def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
@@ -146,7 +171,9 @@ def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
     return AnswerRefusal(AnswerCode.MISSING_ROLE, message, "ask a person who has it")
 
 
-def refuse_words(action: PendingAction, by: Caller, now: str, connection: str = "") -> AnswerRefusal | None:
+def refuse_words(
+    action: PendingAction, by: Caller, now: str, connection: str = ""
+) -> AnswerRefusal | None:
     """Return the reason why `by` may not answer in words, or None when they may.
 
     1. It must be a question that still waits, and not one that a claim in the requester's token answers.
@@ -169,10 +196,18 @@ def _not_waiting(action: PendingAction, now: str) -> AnswerRefusal | None:
             return None
         case "expired":
             message = f"{action.id} expired at {action.expires_at}"
-            return AnswerRefusal(AnswerCode.EXPIRED, message, "make the call again: it asks anew")
+            return AnswerRefusal(
+                AnswerCode.EXPIRED, message, "make the call again: it asks anew"
+            )
         case _:
-            message = f"{action.id} was answered by {action.answered_by}: {action.answer}"
-            return AnswerRefusal(AnswerCode.ALREADY_ANSWERED, message, "an answer is given once; make the call again")
+            message = (
+                f"{action.id} was answered by {action.answered_by}: {action.answer}"
+            )
+            return AnswerRefusal(
+                AnswerCode.ALREADY_ANSWERED,
+                message,
+                "an answer is given once; make the call again",
+            )
 
 
 def _wrong_kind(action: PendingAction) -> AnswerRefusal:
@@ -184,11 +219,19 @@ def _wrong_kind(action: PendingAction) -> AnswerRefusal:
         return AnswerRefusal(AnswerCode.ANSWERED_BY_READINESS, message, remedy)
     match action.type:
         case "APPROVAL":
-            message, remedy = f"{action.id} waits for an approval", f"`agent inbox approve {action.id}`, or `reject`"
+            message, remedy = (
+                f"{action.id} waits for an approval",
+                f"`agent inbox approve {action.id}`, or `reject`",
+            )
             return AnswerRefusal(AnswerCode.NOT_A_QUESTION, message, remedy)
         case "CLARIFICATION":
-            message, remedy = f"{action.id} waits for an answer in words", f"`agent inbox answer {action.id} TEXT`"
+            message, remedy = (
+                f"{action.id} waits for an answer in words",
+                f"`agent inbox answer {action.id} TEXT`",
+            )
             return AnswerRefusal(AnswerCode.NOT_AN_APPROVAL, message, remedy)
         case _:
             message = f"{action.id} is answered by what it waits for being there; a secret is never typed in here"
-            return AnswerRefusal(AnswerCode.ANSWERED_BY_READINESS, message, action.message)
+            return AnswerRefusal(
+                AnswerCode.ANSWERED_BY_READINESS, message, action.message
+            )

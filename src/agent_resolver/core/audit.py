@@ -25,7 +25,11 @@ def sealed(root: str, record: AuditRecord, key: bytes | None) -> str:
 
 
 def extended(
-    seal: Seal, heads: Mapping[str, Head], records: Sequence[Record], at: str, key: bytes | None
+    seal: Seal,
+    heads: Mapping[str, Head],
+    records: Sequence[Record],
+    at: str,
+    key: bytes | None,
 ) -> tuple[list[AuditRecord], Seal]:
     """The chained form of new records, and the seal once they are added.
 
@@ -43,7 +47,8 @@ def extended(
     added: list[AuditRecord] = []
     count, root = seal.count, seal.root
     for new in records:
-        # Each record is chained twice: to the one before it in its run, and by the root to all before it.
+        # Each record is chained twice: to the one before it in its run, and by the root
+        # to all before it.
         head = last.get(new.run, _NO_RECORD)
         count += 1
         record = chained(
@@ -61,10 +66,14 @@ def extended(
         last[new.run] = Head(record.sequence, record.hash)
         root = sealed(root, record, key)
         added.append(record)
-    return added, _sealed_again(seal, key, number=seal.number + 1, count=count, root=root)
+    return added, _sealed_again(
+        seal, key, number=seal.number + 1, count=count, root=root
+    )
 
 
-def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None) -> Seal:
+def anchored(
+    seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None
+) -> Seal:
     """The seal once the records up to the position `through` are removed.
 
     Args:
@@ -80,10 +89,15 @@ def anchored(seal: Seal, records: Iterable[AuditRecord], through: int, key: byte
         else:
             root = sealed(root, record, key)
             heads[record.run] = Head(record.sequence, record.hash)
-    # A run with no record after the anchor starts a new chain if it ever goes on; the root covers both.
+    # A run with no record after the anchor starts a new chain if it ever goes on; the
+    # root covers both.
     straddling = {run: head for run, head in heads.items() if run in runs_after}
-    unsealed = structs.replace(seal, anchor=through, anchor_root=root, anchor_heads=straddling)
-    return resealed(structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key)), key)
+    unsealed = structs.replace(
+        seal, anchor=through, anchor_root=root, anchor_heads=straddling
+    )
+    return resealed(
+        structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key)), key
+    )
 
 
 def rekeyed(seal: Seal, records: Iterable[AuditRecord], key: bytes | None) -> Seal:
@@ -100,8 +114,11 @@ def rekeyed(seal: Seal, records: Iterable[AuditRecord], key: bytes | None) -> Se
     root = seal.anchor_root
     for record in records:
         root = sealed(root, record, key)
-    # The anchor is sealed with the new key too, or its root would still be vouched for by the old one alone.
-    return resealed(structs.replace(seal, root=root, anchor_seal=_anchor_seal(seal, key)), key)
+    # The anchor is sealed with the new key too, or its root would still be vouched for
+    # by the old one alone.
+    return resealed(
+        structs.replace(seal, root=root, anchor_seal=_anchor_seal(seal, key)), key
+    )
 
 
 def new_seal(key: bytes | None) -> Seal:
@@ -119,7 +136,9 @@ def is_sealed(seal: Seal, key: bytes | None) -> bool:
     return _digests_of(seal, key) == (seal.seal, seal.mark)
 
 
-def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = "") -> Iterator[str]:
+def chain_faults(
+    records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = ""
+) -> Iterator[str]:
     """The faults of a trail under its seal; none for an untouched one.
 
     A root that was `noted` earlier must be the one after some record: the trail may have grown since, and only grown.
@@ -145,17 +164,26 @@ def chain_faults(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, 
         are_there = counted(position, "is", "are")
         yield f"{was_sealed} sealed and {are_there} there: records were removed or added"
     if not is_noted_root_found:
-        pruned = f", or it is older than record {seal.anchor}, up to which records were pruned" if seal.anchor else ""
+        pruned = (
+            f", or it is older than record {seal.anchor}, up to which records were pruned"
+            if seal.anchor
+            else ""
+        )
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
     if root != seal.root:
-        yield "the sealed root is not that of the records" + ("" if key else ", or they were sealed with a key")
-    # A wrong root makes the seal wrong as well, so that would be the same fault reported twice.
+        yield "the sealed root is not that of the records" + (
+            "" if key else ", or they were sealed with a key"
+        )
+    # A wrong root makes the seal wrong as well, so that would be the same fault
+    # reported twice.
     elif not is_sealed(seal, key):
         another = "with another key" if key else "with a key"
         yield f"the seal is not the last one that was made: records were removed, or it was changed or made {another}"
 
 
-def had_root(records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str) -> bool:
+def had_root(
+    records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str
+) -> bool:
     """True if a trail had a root that was noted while another key sealed the trail.
 
     Args:
@@ -201,7 +229,8 @@ def _anchor_seal(seal: Seal, key: bytes | None) -> str:
     content = (seal.anchor, seal.anchor_root, seal.anchor_heads)
     if content == (0, "", {}):
         return ""
-    # The first word tells the kinds of digest apart: a seal or a mark can never pass as that of an anchor.
+    # The first word tells the kinds of digest apart: a seal or a mark can never pass as
+    # that of an anchor.
     return _hash_or_hmac(b"anchor" + msgspec.json.encode(content, order="sorted"), key)
 
 
@@ -214,18 +243,34 @@ def _sealed_again(seal: Seal, key: bytes | None, **changes: Any) -> Seal:  # noq
 def _digests_of(seal: Seal, key: bytes | None) -> tuple[str, str]:
     """The seal and its mark."""
     # The seal of the anchor stands for its heads, which may be many.
-    content = f"seal {seal.number} {seal.count} {seal.root} {seal.anchor} {seal.anchor_seal}"
+    content = (
+        f"seal {seal.number} {seal.count} {seal.root} {seal.anchor} {seal.anchor_seal}"
+    )
     digest = _hash_or_hmac(content.encode(), key)
     return digest, _hash_or_hmac(f"mark {seal.number} {digest}".encode(), key)
 
 
 def _hash_or_hmac(message: bytes, key: bytes | None) -> str:
-    # Without a key, an attacker who can write the trail can make its seal as well: it then shows accidents alone.
-    return hmac.digest(key, message, "sha256").hex() if key else sha256(message).hexdigest()
+    # Without a key, an attacker who can write the trail can make its seal as well: it
+    # then shows accidents alone.
+    return (
+        hmac.digest(key, message, "sha256").hex()
+        if key
+        else sha256(message).hexdigest()
+    )
 
 
 def _hash_record(record: AuditRecord) -> str:
-    # The excerpt is not hashed: a document of evidence holds the record without it, and can still be verified.
-    # Members are sorted, since their order in a body means nothing.
-    content = (record.position, record.run, record.sequence, record.at, record.kind, record.body, record.previous)
+    # The excerpt is not hashed: a document of evidence holds the record without it, and
+    # can still be verified. Members are sorted, since their order in a body means
+    # nothing.
+    content = (
+        record.position,
+        record.run,
+        record.sequence,
+        record.at,
+        record.kind,
+        record.body,
+        record.previous,
+    )
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

@@ -31,7 +31,9 @@ def is_cleared(caller: Caller, needed: Classification) -> bool:
 
 def may_use(rules: Rules, caller: Caller) -> bool:
     """True if a call by this caller would not be refused for its scopes or its clearance."""
-    return is_cleared(caller, rules.classification) and not missing_scopes(rules, caller)
+    return is_cleared(caller, rules.classification) and not missing_scopes(
+        rules, caller
+    )
 
 
 def is_expired(caller: Caller, now: str) -> bool:
@@ -51,14 +53,18 @@ def narrowed(starter: Caller, acting: Caller) -> Caller:
         is_verified=starter.is_verified and acting.is_verified,
         scopes=_scopes_of_both(starter.scopes, acting.scopes),
         roles=starter.roles & acting.roles,
-        clearance=min(starter.clearance, acting.clearance, key=CLASSIFICATION_RANK.__getitem__),
+        clearance=min(
+            starter.clearance, acting.clearance, key=CLASSIFICATION_RANK.__getitem__
+        ),
         expires_at=acting.expires_at,
         via=acting.id,
         via_issuer=acting.issuer,
     )
 
 
-def _scopes_of_both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+def _scopes_of_both(
+    one: frozenset[str] | None, other: frozenset[str] | None
+) -> frozenset[str] | None:
     # None is every scope.
     if one is None:
         return other

@@ -16,7 +16,9 @@ from agent_resolver.schema.explanation import RejectionCode
 class CandidateBits:
     """The candidates of one category."""
 
-    def __init__(self, facts: bytes, offering: Callable[[str], int], unknown: Callable[[], int]) -> None:
+    def __init__(
+        self, facts: bytes, offering: Callable[[str], int], unknown: Callable[[], int]
+    ) -> None:
         """Candidates with these facts.
 
         Args:
@@ -44,11 +46,17 @@ class CandidateBits:
             return 0
         return found & self._with_facts(fact_verdicts(limits).by_code[None])
 
-    def broken(self, requirement: Requirement, limits: Limits) -> dict[RejectionCode, int]:
+    def broken(
+        self, requirement: Requirement, limits: Limits
+    ) -> dict[RejectionCode, int]:
         """The candidates that break a rule, by the first that they break."""
         unknown, offering = self._unknown(), self._with_scopes(requirement)
-        # In the order of the rules: each set leaves out those that an earlier rule has rejected.
-        found = {RejectionCode.SCOPES_UNKNOWN: unknown, RejectionCode.MISSING_SCOPE: self.all & ~unknown & ~offering}
+        # In the order of the rules: each set leaves out those that an earlier rule has
+        # rejected.
+        found = {
+            RejectionCode.SCOPES_UNKNOWN: unknown,
+            RejectionCode.MISSING_SCOPE: self.all & ~unknown & ~offering,
+        }
         by_agent_file = verdict_of_agent_file(requirement, limits)
         if by_agent_file:
             found[by_agent_file] = offering
@@ -92,7 +100,8 @@ class CandidateBits:
         # A scope that is asked for twice is lacking once.
         for scope in dict.fromkeys(requirement.permissions):
             carry = self.all & ~self._offering(scope)
-            # A ripple-carry adder over whole sets: every candidate that lacks the scope counts up by one.
+            # A ripple-carry adder over whole sets: every candidate that lacks the scope
+            # counts up by one.
             for place, digit in enumerate(digits):
                 digits[place], carry = digit ^ carry, digit & carry
             if carry:
@@ -101,9 +110,12 @@ class CandidateBits:
 
     def _with_facts(self, table: bytes) -> int:
         """The candidates whose byte the table turns into the digit 1."""
-        # A translation reads the byte of every candidate, so each table is applied once.
+        # A translation reads the byte of every candidate, so each table is applied
+        # once.
         if table not in self._known:
-            self._known[table] = int(self._facts.translate(table), 2) if self._facts else 0
+            self._known[table] = (
+                int(self._facts.translate(table), 2) if self._facts else 0
+            )
         return self._known[table]
 
 
@@ -137,7 +149,8 @@ def ordinals(bits: int) -> Iterator[int]:
             yield lowest.bit_length() - 1
             bits ^= lowest
         return
-    # To take single bits off a long number takes as long as it has digits; to search its digits does not.
+    # To take single bits off a long number takes as long as it has digits; to search
+    # its digits does not.
     lowest = (bits & -bits).bit_length() - 1
     yield lowest
     digits = f"{bits:b}"[::-1]

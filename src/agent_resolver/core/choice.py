@@ -7,7 +7,12 @@ from msgspec import Struct
 from agent_resolver.core.rule import judge
 from agent_resolver.core.server import Servers
 from agent_resolver.schema.agent_file import Limits, Requirement
-from agent_resolver.schema.explanation import Reason, Rejection, RejectionCode, Selection
+from agent_resolver.schema.explanation import (
+    Reason,
+    Rejection,
+    RejectionCode,
+    Selection,
+)
 from agent_resolver.schema.index import Server
 
 
@@ -43,12 +48,16 @@ def selection(choice: Choice) -> Selection | None:
         endpoint=server.address,
         scopes=choice.requirement.permissions,
         selection_reason=(
-            "Only matching candidate" if choice.is_only else f"Selected by tie-break: {signed}id='{server.id}'"
+            "Only matching candidate"
+            if choice.is_only
+            else f"Selected by tie-break: {signed}id='{server.id}'"
         ),
     )
 
 
-def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Iterator[Rejection]:
+def rejections(
+    choice: Choice, limits: Limits, ordered: Iterable[Server]
+) -> Iterator[Rejection]:
     """The reason against each server but the chosen one, in the order of `ordered`."""
     # The rules are prepared once for all servers, of which there may be very many.
     first_broken = judge(choice.requirement, limits)
@@ -63,4 +72,7 @@ def rejections(choice: Choice, limits: Limits, ordered: Iterable[Server]) -> Ite
 
 def lost_tie_break(choice: Choice) -> Reason:
     """The reason against a server that breaks no rule and is not the chosen one."""
-    return Reason(RejectionCode.LOST_TIE_BREAK, f"Not selected: lost tie-break to '{choice.server}'")
+    return Reason(
+        RejectionCode.LOST_TIE_BREAK,
+        f"Not selected: lost tie-break to '{choice.server}'",
+    )

@@ -19,7 +19,11 @@ def chosen_notices(servers: Servers, chosen: Iterable[Server]) -> list[Issue]:
     """
     # A server that is chosen for several requirements is warned about once.
     found = {str(server): (server, list(_notices_of(server))) for server in chosen}
-    placed = [(servers.position(server), issues) for server, issues in found.values() if issues]
+    placed = [
+        (servers.position(server), issues)
+        for server, issues in found.values()
+        if issues
+    ]
     # No two servers have one position.
     placed.sort(key=itemgetter(0))
     return [issue.within(position) for position, issues in placed for issue in issues]
@@ -46,15 +50,26 @@ def _notices_of(server: Server) -> Iterator[Issue]:
 
 
 def _floating_package(server: Server, launch: Launch) -> Iterator[Issue]:
-    from agent_resolver.core.package import floating_reason, pinned_form  # Slow to import, and not always needed.
+    from agent_resolver.core.package import (
+        floating_reason,
+        pinned_form,
+    )  # Slow to import, and not always needed.
 
     floating = floating_reason(launch)
     if floating is None:
         return
     pinned = pinned_form(launch, server.version)
-    code = IssueCode.TAG_WITHOUT_DIGEST if floating.is_weak_pin else IssueCode.FLOATING_PACKAGE
+    code = (
+        IssueCode.TAG_WITHOUT_DIGEST
+        if floating.is_weak_pin
+        else IssueCode.FLOATING_PACKAGE
+    )
     severity = Severity.HINT if floating.is_weak_pin else Severity.WARNING
-    hint = f"pin it: `{pinned}`" if pinned else "install it at one version, and start what is installed"
+    hint = (
+        f"pin it: `{pinned}`"
+        if pinned
+        else "install it at one version, and start what is installed"
+    )
     yield Issue(
         at=("launch",),
         code=code,

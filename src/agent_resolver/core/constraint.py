@@ -27,16 +27,23 @@ class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
         """These limits and those of one more agent. Nothing that was refused before is allowed after."""
         # `any` limits nothing, just as an absent residency does.
         asked = () if limits.residency in {None, "any"} else (limits.residency,)
-        return self.joined(RunLimits(residencies=asked, sensitivity=limits.sensitivity, forbid=limits.forbid))
+        return self.joined(
+            RunLimits(
+                residencies=asked, sensitivity=limits.sensitivity, forbid=limits.forbid
+            )
+        )
 
     def joined(self, other: "RunLimits") -> Self:
         """These limits and those of another run, all at once."""
-        # The level that is the highest of both is the strictest, since a server must reach it.
+        # The level that is the highest of both is the strictest, since a server must
+        # reach it.
         levels = [level for level in (self.sensitivity, other.sensitivity) if level]
         return structs.replace(
             self,
             residencies=tuple(sorted({*self.residencies, *other.residencies})),
-            sensitivity=max(levels, key=lambda level: SENSITIVITY_RANK[level], default=None),
+            sensitivity=max(
+                levels, key=lambda level: SENSITIVITY_RANK[level], default=None
+            ),
             forbid=tuple(sorted({*self.forbid, *other.forbid})),
         )
 
@@ -53,7 +60,12 @@ def limits_of(agent: AgentFile) -> Limits:
 
 def requirements_of(agent: AgentFile) -> tuple[Requirement, ...]:
     """The requirements sorted by category and scopes, their scopes sorted: by code point, as every order here."""
-    return tuple(sorted(map(_in_form, agent.requires.mcp), key=lambda need: (need.category, need.permissions)))
+    return tuple(
+        sorted(
+            map(_in_form, agent.requires.mcp),
+            key=lambda need: (need.category, need.permissions),
+        )
+    )
 
 
 def positions_of(requirements: Iterable[Requirement], agent: AgentFile) -> list[int]:

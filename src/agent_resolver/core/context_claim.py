@@ -11,7 +11,11 @@ def proves_claim(caller: Caller, claim: str) -> bool:
     A caller may have a cost center that no token states, such as that of a blueprint, so the value alone is not enough.
     A caller that was kept before claims were noted has no division, so an empty value is not enough either.
     """
-    if not caller.is_verified or claim not in CONTEXT_CLAIMS or claim in caller.absent_claims:
+    if (
+        not caller.is_verified
+        or claim not in CONTEXT_CLAIMS
+        or claim in caller.absent_claims
+    ):
         return False
     values = {"division": caller.division, "cost_center": caller.cost_center}
     # There is always a clearance, `PUBLIC` at least.
@@ -26,4 +30,9 @@ def answers_by_token(action: PendingAction, caller: Caller, now: str) -> bool:
     """
     is_in_person = is_requester(action, caller) and not caller.via
     is_waiting = action.needed_claim != "" and action.state(now) == "open"
-    return is_waiting and is_in_person and not is_expired(caller, now) and proves_claim(caller, action.needed_claim)
+    return (
+        is_waiting
+        and is_in_person
+        and not is_expired(caller, now)
+        and proves_claim(caller, action.needed_claim)
+    )

@@ -34,7 +34,8 @@ def draft_scopes(definition: Mapping[str, Any], subject: str) -> tuple[str, ...]
     annotations = definition.get("annotations")
     hints = annotations if isinstance(annotations, Mapping) else {}
     destroys = hints.get("destructiveHint")
-    # A server may send any JSON value for a hint, and only a real `true` or `false` counts.
+    # A server may send any JSON value for a hint, and only a real `true` or `false`
+    # counts.
     if hints.get("readOnlyHint") is True and destroys is not True:
         verb = "read"
     elif destroys is False and hints.get("readOnlyHint") is not True:
@@ -52,7 +53,9 @@ def scope_subject(entry: Entry) -> str:
 
 
 def with_pins(
-    entry: Entry, found: Mapping[str, Mapping[str, Any] | None], confirmed: Collection[str] = ()
+    entry: Entry,
+    found: Mapping[str, Mapping[str, Any] | None],
+    confirmed: Collection[str] = (),
 ) -> dict[str, Any]:
     """An entry with the digests of these tools, and drafted scopes for those whose scopes no person has stated.
 
@@ -61,31 +64,43 @@ def with_pins(
         found: The definition of each tool, None for one that is gone. Tools that are not named stay as they are.
         confirmed: The tools whose scopes the overlay states.
     """
-    present = {tool: definition for tool, definition in found.items() if definition is not None}
+    present = {
+        tool: definition for tool, definition in found.items() if definition is not None
+    }
     gone = found.keys() - present.keys()
     stated, drafts = _divided_scopes(entry)
     for tool, definition in present.items():
-        # A draft is made again from the new definition; scopes that a person has stated stay as they are.
+        # A draft is made again from the new definition; scopes that a person has stated
+        # stay as they are.
         is_confirmed = tool in stated or (tool in confirmed and tool not in drafts)
         if not is_confirmed:
             drafts[tool] = list(draft_scopes(definition, scope_subject(entry)))
     drafts = _sorted_without(drafts, gone)
-    digests = {tool: definition_digest(definition) for tool, definition in present.items()}
+    digests = {
+        tool: definition_digest(definition) for tool, definition in present.items()
+    }
     changed = {
         "tools": _sorted_without({**entry.get("tools", {}), **digests}, gone),
         "scopes": _scopes_with(drafts, entry.get("scopes", [])),
         "toolScopes": {**stated, **drafts},
         "drafted": list(drafts),
     }
-    # An empty list of scopes would say that there are none, where nothing is known. No tools is an answer, too.
-    said = {key: value for key, value in changed.items() if value or key == "tools" or key in entry}
+    # An empty list of scopes would say that there are none, where nothing is known. No
+    # tools is an answer, too.
+    said = {
+        key: value
+        for key, value in changed.items()
+        if value or key == "tools" or key in entry
+    }
     result = {**entry, **said}
     if not drafts:
         result.pop("drafted", None)
     return result
 
 
-def _sorted_without(values: Mapping[str, Value], gone: Collection[str]) -> dict[str, Value]:
+def _sorted_without(
+    values: Mapping[str, Value], gone: Collection[str]
+) -> dict[str, Value]:
     """The values of the tools that are still there, by name."""
     return {tool: values[tool] for tool in sorted(values) if tool not in gone}
 

@@ -13,7 +13,9 @@ from agent_resolver.schema.lockfile import LockedServer
 EVERY_HOST: Final = "*"
 """The pattern that lists every host, those that are not known included."""
 _MAX_HOST: Final = 253
-_LABEL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
+_LABEL: Final = re.compile(
+    r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII
+)
 _SCHEMES: Final = frozenset({"http", "https", "ws", "wss"})
 
 
@@ -23,11 +25,15 @@ def is_host(text: str) -> bool:
     try:
         ip_address(text)
     except ValueError:
-        return len(text) <= _MAX_HOST and all(_LABEL.fullmatch(label) for label in text.split("."))
+        return len(text) <= _MAX_HOST and all(
+            _LABEL.fullmatch(label) for label in text.split(".")
+        )
     return True
 
 
-def egress_hosts(descriptor: Descriptor, server_hosts: Mapping[str, str]) -> tuple[str, ...] | None:
+def egress_hosts(
+    descriptor: Descriptor, server_hosts: Mapping[str, str]
+) -> tuple[str, ...] | None:
     """The hosts that a tool reaches, sorted; empty if it stays on this machine, None if they are not known.
 
     Args:
@@ -41,14 +47,17 @@ def egress_hosts(descriptor: Descriptor, server_hosts: Mapping[str, str]) -> tup
     if labels.kind == "TOOL":
         host = server_hosts.get(descriptor.source)
         return None if host is None else (host,)
-    # Code of the project that names no hosts stays on this machine only if it promises to.
+    # Code of the project that names no hosts stays on this machine only if it promises
+    # to.
     return None if labels.allow_outbound else ()
 
 
 def hosts_of_servers(servers: Iterable[LockedServer]) -> dict[str, str]:
     """Maps the source of each locked server's tools, such as `server acme@3.0.0`, to the host of its endpoint."""
     return {
-        f"server {server.server_id}@{server.version}": host for server in servers if (host := _endpoint_host(server))
+        f"server {server.server_id}@{server.version}": host
+        for server in servers
+        if (host := _endpoint_host(server))
     }
 
 
@@ -59,7 +68,8 @@ def _endpoint_host(server: LockedServer) -> str:
     try:
         parts = urlsplit(server.endpoint)
     except ValueError:
-        # An endpoint that is no address names no host, so what the tool reaches counts as not known.
+        # An endpoint that is no address names no host, so what the tool reaches counts
+        # as not known.
         return ""
     return parts.hostname or "" if parts.scheme in _SCHEMES else ""
 
@@ -67,4 +77,10 @@ def _endpoint_host(server: LockedServer) -> str:
 def unlisted_hosts(hosts: Iterable[str], patterns: Iterable[str]) -> tuple[str, ...]:
     """The hosts that no pattern lists, sorted. Host names have no case."""
     lowered = [pattern.lower() for pattern in patterns]
-    return tuple(sorted(host for host in hosts if not any(matches(pattern, host.lower()) for pattern in lowered)))
+    return tuple(
+        sorted(
+            host
+            for host in hosts
+            if not any(matches(pattern, host.lower()) for pattern in lowered)
+        )
+    )

@@ -15,7 +15,12 @@ from agent_resolver.core.rule import OTHER_CHECKS, Check
 from agent_resolver.schema.agent_file import Limits, Requirement
 from agent_resolver.schema.explanation import RejectionCode
 from agent_resolver.schema.index import Server
-from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity, Status
+from agent_resolver.schema.vocabulary import (
+    SENSITIVITY_RANK,
+    Residency,
+    Sensitivity,
+    Status,
+)
 
 _ANY: Final[tuple[Residency, ...]] = ("any",)
 _RESIDENCIES: Final[tuple[tuple[Residency, ...] | None, ...]] = (
@@ -31,7 +36,11 @@ _SENSITIVITIES: Final[tuple[Sensitivity | None, ...]] = (None, *SENSITIVITY_RANK
 _STATUSES: Final[tuple[Status, ...]] = ("active", "deleted")
 _CASES: Final = tuple(product(_RESIDENCIES, _SENSITIVITIES, (True, False), _STATUSES))
 _BYTES: Final = {case: byte for byte, case in enumerate(_CASES)}
-_REGIONS: Final = {residency: frozenset(residency) for residency in _RESIDENCIES if residency is not None}
+_REGIONS: Final = {
+    residency: frozenset(residency)
+    for residency in _RESIDENCIES
+    if residency is not None
+}
 _DIGITS: Final = b"01"
 _NOTHING: Final = Requirement(category="", permissions=())
 
@@ -47,36 +56,58 @@ class FactVerdicts(Struct, frozen=True):
 
 def fact_byte(server: Server) -> int:
     """The byte that stands for the facts of a server."""
-    return _byte_of((server.residency, server.max_sensitivity, server.signed, server.status))
+    return _byte_of(
+        (server.residency, server.max_sensitivity, server.signed, server.status)
+    )
 
 
 @lru_cache(4096)
-def _byte_of(facts: tuple[tuple[Residency, ...] | None, Sensitivity | None, bool | None, Status]) -> int:
+def _byte_of(
+    facts: tuple[tuple[Residency, ...] | None, Sensitivity | None, bool | None, Status],
+) -> int:
     residency, sensitivity, signed, status = facts
     # The rules tell no other status apart.
     kind: Status = "deleted" if status == "deleted" else "active"
     return _BYTES[_residency_case(residency), sensitivity, bool(signed), kind]
 
 
-def _residency_case(residency: tuple[Residency, ...] | None) -> tuple[Residency, ...] | None:
+def _residency_case(
+    residency: tuple[Residency, ...] | None,
+) -> tuple[Residency, ...] | None:
     if residency is None:
         return None
     if "any" in residency:
         return _ANY
-    return next(case for case, regions in _REGIONS.items() if regions == frozenset(residency))
+    return next(
+        case for case, regions in _REGIONS.items() if regions == frozenset(residency)
+    )
 
 
 @cache
 def fact_verdicts(limits: Limits) -> FactVerdicts:
     """The verdicts of the rules that look at facts, for each byte."""
-    # These rules look at limits and facts alone, so an empty requirement stands for every one.
-    judges = [judge for check in OTHER_CHECKS if check.fact and (judge := check.prepare(_NOTHING, limits))]
-    reasons = [[reason for judge in judges if (reason := judge(sample))] for sample in map(_sample_of, _CASES)]
+    # These rules look at limits and facts alone, so an empty requirement stands for
+    # every one.
+    judges = [
+        judge
+        for check in OTHER_CHECKS
+        if check.fact and (judge := check.prepare(_NOTHING, limits))
+    ]
+    reasons = [
+        [reason for judge in judges if (reason := judge(sample))]
+        for sample in map(_sample_of, _CASES)
+    ]
     codes = [next((reason.code for reason in found), None) for found in reasons]
     counts = [len(found) for found in reasons]
     return FactVerdicts(
-        by_code={code: _table(each is code for each in codes) for code in dict.fromkeys((None, *codes))},
-        by_count={count: _table(each == count for each in counts) for count in sorted(set(counts))},
+        by_code={
+            code: _table(each is code for each in codes)
+            for code in dict.fromkeys((None, *codes))
+        },
+        by_count={
+            count: _table(each == count for each in counts)
+            for count in sorted(set(counts))
+        },
     )
 
 
@@ -86,7 +117,9 @@ def _table(is_meant: Iterable[bool]) -> bytes:
     return bytes(_DIGITS[each] for each in is_meant).ljust(256, _DIGITS[:1])
 
 
-def verdict_of_agent_file(requirement: Requirement, limits: Limits) -> RejectionCode | None:
+def verdict_of_agent_file(
+    requirement: Requirement, limits: Limits
+) -> RejectionCode | None:
     """The rule that every server breaks, since the agent file alone decides; None if there is none."""
     for check in _AGENT_FILE_CHECKS:
         judge = check.prepare(requirement, limits)
@@ -106,4 +139,6 @@ def _sample_of(
 
 SIGNED: Final = _table(case[2] for case in _CASES)
 """The table that turns the bytes of signed servers, which are preferred, into the digit 1."""
-_AGENT_FILE_CHECKS: Final[tuple[Check, ...]] = tuple(check for check in OTHER_CHECKS if check.fact is None)
+_AGENT_FILE_CHECKS: Final[tuple[Check, ...]] = tuple(
+    check for check in OTHER_CHECKS if check.fact is None
+)

@@ -45,4 +45,8 @@ def tripped(cycles: int, tokens: int, limits: GuardrailLimits) -> GuardrailCode 
 
 def needs_person(classification: Classification) -> GuardrailCode | None:
     """The guardrail that makes a call of this classification wait for a person; None if it may be made at once."""
-    return GuardrailCode.RESTRICTED_TOOL_REQUIRES_APPROVAL if classification == "RESTRICTED" else None
+    return (
+        GuardrailCode.RESTRICTED_TOOL_REQUIRES_APPROVAL
+        if classification == "RESTRICTED"
+        else None
+    )

@@ -11,7 +11,9 @@ from agent_resolver.core.server import by_category
 from agent_resolver.schema.agent_file import Limits, Requirement
 from agent_resolver.schema.index import Server
 
-FILLABLE: Final = tuple(check.fact for check in CHECKS if check.fact and check.fact.usual is None)
+FILLABLE: Final = tuple(
+    check.fact for check in CHECKS if check.fact and check.fact.usual is None
+)
 """The facts that rules look at and that a person can state in an overlay."""
 
 
@@ -57,32 +59,47 @@ class Unresolved(Struct, frozen=True):
 def unknown_facts(server: Server) -> list[Fact]:
     """The facts of a server that are not known: an entry must list categories, so an empty list says nothing."""
     # The first of these facts is `categories`.
-    return [fact for fact in FILLABLE if fact.value(server) is None or (fact is FILLABLE[0] and not server.categories)]
+    return [
+        fact
+        for fact in FILLABLE
+        if fact.value(server) is None or (fact is FILLABLE[0] and not server.categories)
+    ]
 
 
 def coverage_of(servers: Sequence[Server]) -> Coverage:
     """Count the servers that are usable, and those that lack each fact."""
     unknown = [unknown_facts(server) for server in servers]
     lacking = {fact.name: sum(fact in facts for facts in unknown) for fact in FILLABLE}
-    categories = [_cover_category(category, offering) for category, offering in by_category(servers).items()]
+    categories = [
+        _cover_category(category, offering)
+        for category, offering in by_category(servers).items()
+    ]
     categories.sort(key=lambda covered: (-len(covered.incomplete), covered.category))
-    return Coverage(len(servers), sum(not facts for facts in unknown), lacking, tuple(categories))
+    return Coverage(
+        len(servers), sum(not facts for facts in unknown), lacking, tuple(categories)
+    )
 
 
 def unresolved(resolution: Resolution) -> tuple[Unresolved, ...]:
     """The facts that would let each failed requirement resolve, where only unknown facts are in the way."""
-    failed = [choice.requirement for choice in resolution.choices if choice.server is None]
+    failed = [
+        choice.requirement for choice in resolution.choices if choice.server is None
+    ]
     return tuple(_find_remedies(requirement, resolution) for requirement in failed)
 
 
 def _cover_category(category: str, offering: Sequence[Server]) -> CategoryCoverage:
     incomplete = [server for server in offering if unknown_facts(server)]
     incomplete.sort(key=lambda server: (len(unknown_facts(server)), preference(server)))
-    return CategoryCoverage(category, len(offering), len(offering) - len(incomplete), tuple(incomplete))
+    return CategoryCoverage(
+        category, len(offering), len(offering) - len(incomplete), tuple(incomplete)
+    )
 
 
 def _find_remedies(requirement: Requirement, resolution: Resolution) -> Unresolved:
-    near = [server for server in resolution.pool if _may_offer(server, requirement.category)]
+    near = [
+        server for server in resolution.pool if _may_offer(server, requirement.category)
+    ]
     found = [_remedy(server, requirement, resolution.limits) for server in near]
     remedies = [remedy for remedy in found if remedy is not None]
     remedies.sort(key=lambda remedy: (remedy.count, preference(remedy.server)))
@@ -91,7 +108,9 @@ def _find_remedies(requirement: Requirement, resolution: Resolution) -> Unresolv
 
 def _may_offer(server: Server, category: str) -> bool:
     """True if a server offers a category, or has none and is called after it."""
-    return category in server.categories or (not server.categories and category in server.id)
+    return category in server.categories or (
+        not server.categories and category in server.id
+    )
 
 
 def _remedy(server: Server, requirement: Requirement, limits: Limits) -> Remedy | None:
@@ -106,7 +125,9 @@ def _is_unknown(check: Check, server: Server) -> bool:
     return check.fact in unknown_facts(server)
 
 
-def _wanted_facts(broken: Iterable[Check], requirement: Requirement, limits: Limits) -> dict[str, Any]:
+def _wanted_facts(
+    broken: Iterable[Check], requirement: Requirement, limits: Limits
+) -> dict[str, Any]:
     # The values that would let a server pass each rule, under the names of the facts.
     values = {
         "categories": [requirement.category],

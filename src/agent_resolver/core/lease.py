@@ -30,11 +30,13 @@ def claimed(row: LeaseRow | None, name: str, owner: str, until: float) -> LeaseR
     """The row of a new holder; its number is higher than that of every holder before."""
     if row is None:
         return LeaseRow(name=name, owner=owner, number=1, until=until)
-    # The higher number fences off the holder before: a store can tell its late writes by the lower one.
+    # The higher number fences off the holder before: a store can tell its late writes
+    # by the lower one.
     taken = structs.replace(row, owner=owner, number=row.number + 1, until=until)
     if not row.owner:
         return taken
-    # The holder before did not give it back. It may be frozen, or cut off, and go on at any time.
+    # The holder before did not give it back. It may be frozen, or cut off, and go on at
+    # any time.
     return structs.replace(taken, lost=row.number, losses=row.losses + 1)
 
 

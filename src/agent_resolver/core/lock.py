@@ -11,16 +11,22 @@ from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer
 
 
-def server_hash(server_id: str, version: str, endpoint: str, scopes: tuple[str, ...]) -> str:
+def server_hash(
+    server_id: str, version: str, endpoint: str, scopes: tuple[str, ...]
+) -> str:
     """SHA-256 over what a lock entry pins, in hexadecimal; the scopes are sorted first."""
-    # The specification fixes this text. Ids, versions and scopes hold none of its separators, so no two share it.
-    return sha256(f"{server_id}@{version}|{endpoint}|{','.join(sorted(scopes))}".encode()).hexdigest()
+    # The specification fixes this text. Ids, versions and scopes hold none of its
+    # separators, so no two share it.
+    return sha256(
+        f"{server_id}@{version}|{endpoint}|{','.join(sorted(scopes))}".encode()
+    ).hexdigest()
 
 
 def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
     """The entry that pins `server` for `requirement`."""
     address = server.address
-    # Keys that the first format does not have are left out where they say nothing, so that its locks keep their bytes.
+    # Keys that the first format does not have are left out where they say nothing, so
+    # that its locks keep their bytes.
     tool_scopes = _in_order(server.tool_scopes) if server.tool_scopes else UNSET
     transport = server.transport if server.transport != "streamable-http" else UNSET
     tools = dict(sorted(server.tools.items())) if server.tools is not None else UNSET
@@ -52,7 +58,11 @@ def _in_order(tool_scopes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str
 
 def called_at(entry: LockedServer) -> str:
     """The endpoint of a server, with the protocol that it speaks where that is not Streamable HTTP."""
-    return f"{entry.endpoint} over {entry.transport}" if entry.transport else entry.endpoint
+    return (
+        f"{entry.endpoint} over {entry.transport}"
+        if entry.transport
+        else entry.endpoint
+    )
 
 
 def address(entry: LockedServer) -> str:
@@ -63,4 +73,6 @@ def address(entry: LockedServer) -> str:
     if launch is UNSET:
         return called_at(entry)
     names = f" with {', '.join(launch.env)}" if launch.env else ""
-    return f"{shlex.join((launch.command, *launch.args))}{names} over {launch.transport}"
+    return (
+        f"{shlex.join((launch.command, *launch.args))}{names} over {launch.transport}"
+    )

@@ -220,7 +220,11 @@ def diff(old: Side, new: Side) -> tuple[Change, ...]:
     3. Of each that is in both: the server, its address, the scopes, the tools they open.
     4. What the indexes say of the two servers: residency, signature, publisher, sensitivity.
     """
-    return (*_agent_changes(old, new), *_constraint_changes(old, new), *_requirement_changes(old, new))
+    return (
+        *_agent_changes(old, new),
+        *_constraint_changes(old, new),
+        *_requirement_changes(old, new),
+    )
 
 
 def worst(changes: tuple[Change, ...]) -> Risk | None:
@@ -237,7 +241,9 @@ def _agent_changes(old: Side, new: Side) -> Iterator[Change]:
         f"{before.agent_name}@{before.agent_version}",
         f"{after.agent_name}@{after.agent_version}",
     )
-    yield from _value_changes(ChangeKind.RESOLVED_AT_CHANGED, "agent", before.resolved_at, after.resolved_at)
+    yield from _value_changes(
+        ChangeKind.RESOLVED_AT_CHANGED, "agent", before.resolved_at, after.resolved_at
+    )
 
 
 def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
@@ -247,7 +253,9 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     # Without a residency the data may go anywhere, as with `any`.
     was_asked: set[str] = {before.residency or "any"}
     is_asked: set[str] = {after.residency or "any"}
-    yield from _residency_changes("constraints", was_asked, is_asked, is_promise_gone=False)
+    yield from _residency_changes(
+        "constraints", was_asked, is_asked, is_promise_gone=False
+    )
     yield from _sensitivity_changes(before, after)
     if before.require_signed and not after.require_signed:
         yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
@@ -263,7 +271,11 @@ def _sensitivity_changes(before: Limits, after: Limits) -> Iterator[Change]:
     """A lower sensitivity, or none, lets servers in that may not hold the data."""
     was, now = _sensitivity_rank(before), _sensitivity_rank(after)
     if was != now:
-        kind = ChangeKind.SENSITIVITY_LOWERED if now < was else ChangeKind.SENSITIVITY_RAISED
+        kind = (
+            ChangeKind.SENSITIVITY_LOWERED
+            if now < was
+            else ChangeKind.SENSITIVITY_RAISED
+        )
         yield Change(kind, "constraints", before.sensitivity, after.sensitivity)
 
 
@@ -277,10 +289,19 @@ def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
         if after is None:
             # One side of a pair is always there, which the type checker cannot know.
             yield from (
-                Change(ChangeKind.REQUIREMENT_REMOVED, e.category, _describe_entry(e), None) for e in [before] if e
+                Change(
+                    ChangeKind.REQUIREMENT_REMOVED, e.category, _describe_entry(e), None
+                )
+                for e in [before]
+                if e
             )
         elif before is None:
-            yield Change(ChangeKind.REQUIREMENT_ADDED, after.category, None, _describe_entry(after))
+            yield Change(
+                ChangeKind.REQUIREMENT_ADDED,
+                after.category,
+                None,
+                _describe_entry(after),
+            )
             # Only the new lock is going to govern runs, so only its hashes are checked.
             yield from _hash_changes(after)
         else:
@@ -291,11 +312,14 @@ def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
 Pair = tuple[LockedServer | None, LockedServer | None]
 
 
-def _pair_entries(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) -> Iterator[Pair]:
+def _pair_entries(
+    old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]
+) -> Iterator[Pair]:
     """The entries of both locks side by side, sorted: those most alike stand together."""
     left, right = sorted(old, key=_entry_sort_key), sorted(new, key=_entry_sort_key)
     found: list[Pair] = []
-    # From the most alike to the least: each pass pairs only what the passes before it left over.
+    # From the most alike to the least: each pass pairs only what the passes before it
+    # left over.
     for likeness in (
         lambda entry: (entry.category, entry.server_id, entry.version, entry.scopes),
         lambda entry: (entry.category, entry.scopes),
@@ -311,7 +335,15 @@ def _pair_entries(old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]) 
 
 def _entry_sort_key(entry: LockedServer) -> tuple[object, ...]:
     launch = "" if entry.launch is UNSET else str(entry.launch)
-    return (entry.category, entry.scopes, entry.server_id, entry.version, entry.endpoint, entry.hash, launch)
+    return (
+        entry.category,
+        entry.scopes,
+        entry.server_id,
+        entry.version,
+        entry.endpoint,
+        entry.hash,
+        launch,
+    )
 
 
 def _pair_sort_key(pair: Pair) -> tuple[object, ...]:
@@ -332,22 +364,39 @@ def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change
         # The address of another server differs in any case, and is not listed again.
         yield from _value_changes(ChangeKind.VERSION_CHANGED, category, *names)
         if before.launch != after.launch:
-            yield Change(ChangeKind.LAUNCH_CHANGED, category, address(before), address(after))
+            yield Change(
+                ChangeKind.LAUNCH_CHANGED, category, address(before), address(after)
+            )
         else:
-            yield from _value_changes(ChangeKind.ENDPOINT_MOVED, category, called_at(before), called_at(after))
+            yield from _value_changes(
+                ChangeKind.ENDPOINT_MOVED, category, called_at(before), called_at(after)
+            )
         # Another server has other tools.
         for change in definition_changes(before.tools or {}, after.tools or {}):
-            yield Change(ChangeKind.TOOL_CHANGED, category, _definition(change, "before"), _definition(change, "after"))
+            yield Change(
+                ChangeKind.TOOL_CHANGED,
+                category,
+                _definition(change, "before"),
+                _definition(change, "after"),
+            )
     yield from _set_changes(
-        (ChangeKind.SCOPES_WIDENED, ChangeKind.SCOPES_NARROWED), category, {*before.scopes}, {*after.scopes}
+        (ChangeKind.SCOPES_WIDENED, ChangeKind.SCOPES_NARROWED),
+        category,
+        {*before.scopes},
+        {*after.scopes},
     )
     yield from _set_changes(
-        (ChangeKind.TOOLS_OPENED, ChangeKind.TOOLS_CLOSED), category, _open_tools(before), _open_tools(after)
+        (ChangeKind.TOOLS_OPENED, ChangeKind.TOOLS_CLOSED),
+        category,
+        _open_tools(before),
+        _open_tools(after),
     )
     yield from _hash_changes(after)
 
 
-def _definition(change: DefinitionChange, when: Literal["before", "after"]) -> str | None:
+def _definition(
+    change: DefinitionChange, when: Literal["before", "after"]
+) -> str | None:
     digest = change.before if when == "before" else change.after
     return f"{change.tool} {digest}" if digest else None
 
@@ -355,13 +404,22 @@ def _definition(change: DefinitionChange, when: Literal["before", "after"]) -> s
 def _hash_changes(entry: LockedServer) -> Iterator[Change]:
     """The hashes of an entry that do not fit its content, since the entry was edited by hand."""
     expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
-    yield from _value_changes(ChangeKind.HASH_EDITED, entry.category, expected, entry.hash)
+    yield from _value_changes(
+        ChangeKind.HASH_EDITED, entry.category, expected, entry.hash
+    )
     integrity = integrity_of(entry)
     if entry.integrity != integrity:
-        yield Change(ChangeKind.HASH_EDITED, entry.category, integrity or None, entry.integrity or None)
+        yield Change(
+            ChangeKind.HASH_EDITED,
+            entry.category,
+            integrity or None,
+            entry.integrity or None,
+        )
 
 
-def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Side) -> Iterator[Change]:
+def _fact_changes(
+    before: LockedServer, after: LockedServer, old: Side, new: Side
+) -> Iterator[Change]:
     """The changes of the facts that the indexes state, where both are at hand."""
     if old.servers is None or new.servers is None:
         return
@@ -369,22 +427,51 @@ def _fact_changes(before: LockedServer, after: LockedServer, old: Side, new: Sid
     now = new.servers.get((after.server_id, after.version))
     category = after.category
     if was is None or now is None:
-        missing = [f"{entry.server_id}@{entry.version}" for entry, facts in ((before, was), (after, now)) if not facts]
-        yield Change(ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing)))
+        missing = [
+            f"{entry.server_id}@{entry.version}"
+            for entry, facts in ((before, was), (after, now))
+            if not facts
+        ]
+        yield Change(
+            ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing))
+        )
         return
     regions = _regions_of(was), _regions_of(now)
-    yield from _residency_changes(category, *regions, is_promise_gone=_withdraws_residency(was, now))
+    yield from _residency_changes(
+        category, *regions, is_promise_gone=_withdraws_residency(was, now)
+    )
     if was.signed and not now.signed:
-        yield Change(ChangeKind.UNSIGNED_NOW, category, "signed", "not signed" if now.signed is False else "not known")
+        yield Change(
+            ChangeKind.UNSIGNED_NOW,
+            category,
+            "signed",
+            "not signed" if now.signed is False else "not known",
+        )
     if now.signed and not was.signed:
-        yield Change(ChangeKind.SIGNED_NOW, category, "not signed" if was.signed is False else "not known", "signed")
-    yield from _value_changes(ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher)
-    yield from _value_changes(ChangeKind.MAX_SENSITIVITY_CHANGED, category, was.max_sensitivity, now.max_sensitivity)
+        yield Change(
+            ChangeKind.SIGNED_NOW,
+            category,
+            "not signed" if was.signed is False else "not known",
+            "signed",
+        )
+    yield from _value_changes(
+        ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher
+    )
+    yield from _value_changes(
+        ChangeKind.MAX_SENSITIVITY_CHANGED,
+        category,
+        was.max_sensitivity,
+        now.max_sensitivity,
+    )
 
 
 def _regions_of(server: Server) -> set[str]:
     """The regions in which a server may keep data; `any` also where the index does not state them."""
-    return {*server.residency} if server.residency is not None and "any" not in server.residency else {"any"}
+    return (
+        {*server.residency}
+        if server.residency is not None and "any" not in server.residency
+        else {"any"}
+    )
 
 
 def _withdraws_residency(was: Server, now: Server) -> bool:
@@ -392,11 +479,14 @@ def _withdraws_residency(was: Server, now: Server) -> bool:
     promised, kept = {*(was.residency or ())}, {*(now.residency or ())}
     if promised and not kept:
         return True
-    # Giving way to `any` counts as loosened, and `any` itself names no region that could be withdrawn.
+    # Giving way to `any` counts as loosened, and `any` itself names no region that
+    # could be withdrawn.
     return "any" not in kept and bool(promised - kept - {"any"})
 
 
-def _residency_changes(subject: str, before: set[str], after: set[str], *, is_promise_gone: bool) -> Iterator[Change]:
+def _residency_changes(
+    subject: str, before: set[str], after: set[str], *, is_promise_gone: bool
+) -> Iterator[Change]:
     if before == after:
         return
     # `any` covers every region, so nothing is wider.
@@ -407,7 +497,12 @@ def _residency_changes(subject: str, before: set[str], after: set[str], *, is_pr
         kind = ChangeKind.RESIDENCY_WITHDRAWN
     else:
         kind = ChangeKind.RESIDENCY_TIGHTENED
-    yield Change(kind, subject, ", ".join(sorted(before)) or None, ", ".join(sorted(after)) or None)
+    yield Change(
+        kind,
+        subject,
+        ", ".join(sorted(before)) or None,
+        ", ".join(sorted(after)) or None,
+    )
 
 
 def _open_tools(entry: LockedServer) -> set[str]:
@@ -417,7 +512,10 @@ def _open_tools(entry: LockedServer) -> set[str]:
 
 
 def _set_changes(
-    kinds: tuple[ChangeKind, ChangeKind], subject: str, before: set[str], after: set[str]
+    kinds: tuple[ChangeKind, ChangeKind],
+    subject: str,
+    before: set[str],
+    after: set[str],
 ) -> Iterator[Change]:
     if more := sorted(after - before):
         yield Change(kinds[0], subject, None, ", ".join(more))
@@ -425,7 +523,9 @@ def _set_changes(
         yield Change(kinds[1], subject, ", ".join(fewer), None)
 
 
-def _value_changes(kind: ChangeKind, subject: str, before: str | None, after: str | None) -> Iterator[Change]:
+def _value_changes(
+    kind: ChangeKind, subject: str, before: str | None, after: str | None
+) -> Iterator[Change]:
     if before != after:
         yield Change(kind, subject, before, after)
 

@@ -82,11 +82,16 @@ class SecretFields(Struct, frozen=True):
             return MASK
 
     def _mask_fields(self, value: Any) -> Any:  # noqa: ANN401 - a JSON value
-        # Most values are plain, and asking whether they are mappings takes longer than all the rest.
+        # Most values are plain, and asking whether they are mappings takes longer than
+        # all the rest.
         if isinstance(value, _PLAIN):
             return value
         if isinstance(value, Mapping):
-            shown = {key: self._mask_fields(item) for key, item in value.items() if not self._is_secret(key)}
+            shown = {
+                key: self._mask_fields(item)
+                for key, item in value.items()
+                if not self._is_secret(key)
+            }
             # All keys come first, so that the fields keep their order.
             return {**dict.fromkeys(value, MASK), **shown}
         if isinstance(value, list | tuple):
@@ -96,12 +101,15 @@ class SecretFields(Struct, frozen=True):
     def count_in(self, value: Any) -> int:  # noqa: ANN401 - a JSON value
         """The number of fields that the mask hides."""
         count = 0
-        # A list of what waits takes the place of recursion: a value may nest deeper than calls can.
+        # A list of what waits takes the place of recursion: a value may nest deeper
+        # than calls can.
         waiting = [value]
         while waiting:
             item = waiting.pop()
             if isinstance(item, Mapping):
-                shown = [each for name, each in item.items() if not self._is_secret(name)]
+                shown = [
+                    each for name, each in item.items() if not self._is_secret(name)
+                ]
                 count += len(item) - len(shown)
                 waiting += shown
             elif isinstance(item, list | tuple):
@@ -115,11 +123,15 @@ class SecretFields(Struct, frozen=True):
         while waiting:
             item, is_hidden = waiting.pop()
             if isinstance(item, _PLAIN):
-                # `true` and `false` give nothing away, and would be found in many other texts.
+                # `true` and `false` give nothing away, and would be found in many other
+                # texts.
                 if is_hidden and not isinstance(item, bool):
                     found.add(str(item))
             elif isinstance(item, Mapping):
-                waiting += [(each, is_hidden or self._is_secret(name)) for name, each in item.items()]
+                waiting += [
+                    (each, is_hidden or self._is_secret(name))
+                    for name, each in item.items()
+                ]
             elif isinstance(item, list | tuple):
                 waiting += [(each, is_hidden) for each in item]
         return frozenset(found)
@@ -135,12 +147,20 @@ def _is_usual(name: str) -> bool:
     return name.lower().translate(_SEPARATORS) in _USUAL_NAMES
 
 
-def secret_fields(schema: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> SecretFields:
+def secret_fields(
+    schema: Mapping[str, Any] | None, declared: Iterable[str] = ()
+) -> SecretFields:
     """The fields that a schema marks with `writeOnly` or `format: password`, and those that a tool declares secret."""
     if schema is None:
         return SecretFields(frozenset(declared))
-    marked = {name for name, property_schema in _properties_in(schema) if _is_marked(property_schema, schema)}
-    return SecretFields(frozenset(marked | set(declared)), is_whole=_is_marked(schema, schema))
+    marked = {
+        name
+        for name, property_schema in _properties_in(schema)
+        if _is_marked(property_schema, schema)
+    }
+    return SecretFields(
+        frozenset(marked | set(declared)), is_whole=_is_marked(schema, schema)
+    )
 
 
 def excerpt(value: Any, limit: int = MAX_EXCERPT_BYTES) -> str:  # noqa: ANN401 - a JSON value
@@ -153,7 +173,9 @@ def excerpt(value: Any, limit: int = MAX_EXCERPT_BYTES) -> str:  # noqa: ANN401 
         return encoded.decode()
     ellipsis = "…"
     # The cut may fall inside a character, whose first bytes are then left out.
-    return encoded[: limit - len(ellipsis.encode())].decode("utf-8", "ignore") + ellipsis
+    return (
+        encoded[: limit - len(ellipsis.encode())].decode("utf-8", "ignore") + ellipsis
+    )
 
 
 def _properties_in(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -164,7 +186,8 @@ def _properties_in(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(node, list):
             waiting += node
         elif isinstance(node, Mapping):
-            # Definitions and unknown keywords are searched too: a reference may apply any of them.
+            # Definitions and unknown keywords are searched too: a reference may apply
+            # any of them.
             waiting += node.values()
             properties = node.get("properties")
             if isinstance(properties, Mapping):
@@ -183,8 +206,17 @@ def _is_marked(subschema: Any, root: Mapping[str, Any]) -> bool:  # noqa: ANN401
             continue
         if node.get("writeOnly") is True or node.get("format") == "password":
             return True
-        waiting += [node[keyword] for keyword in _APPLICATORS if keyword in node and not _is_named_map(keyword)]
-        waiting += [each for keyword in _APPLICATORS if _is_named_map(keyword) for each in _values_of(node, keyword)]
+        waiting += [
+            node[keyword]
+            for keyword in _APPLICATORS
+            if keyword in node and not _is_named_map(keyword)
+        ]
+        waiting += [
+            each
+            for keyword in _APPLICATORS
+            if _is_named_map(keyword)
+            for each in _values_of(node, keyword)
+        ]
         reference = node.get("$ref")
         # A schema may refer to itself, so each reference is followed once.
         if isinstance(reference, str) and reference not in followed:

@@ -13,4 +13,6 @@ def milliseconds_of(moment: str) -> int:
 def moment_of(milliseconds: int) -> str:
     """A number of milliseconds since 1970 as ISO 8601 in UTC."""
     seconds, rest = divmod(milliseconds, 1000)
-    return instant(datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000))
+    return instant(
+        datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+    )

@@ -20,7 +20,11 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#]+.*")
 
 def agent_file_notices(agent: AgentFile, tree: Node) -> list[Issue]:
     """Warnings and hints about a valid agent file, each with its place in `tree`."""
-    found = [*_agent_hints(agent), *_forbidden_scope_warnings(agent), *_duplicate_scopes(agent)]
+    found = [
+        *_agent_hints(agent),
+        *_forbidden_scope_warnings(agent),
+        *_duplicate_scopes(agent),
+    ]
     return [_place_issue(issue, tree) for issue in found]
 
 
@@ -33,9 +37,14 @@ def index_notices(index: Index, tree: Node) -> list[Issue]:
     ]
 
 
-def overlay_notices(overlay: Overlay, servers: Iterable[Server], tree: Node) -> list[Issue]:
+def overlay_notices(
+    overlay: Overlay, servers: Iterable[Server], tree: Node
+) -> list[Issue]:
     """Warnings about a valid overlay, each with its place in `tree`."""
-    return [_place_issue(_unused_pattern(pattern), tree) for pattern in unused_patterns(servers, overlay)]
+    return [
+        _place_issue(_unused_pattern(pattern), tree)
+        for pattern in unused_patterns(servers, overlay)
+    ]
 
 
 def _unused_pattern(pattern: str) -> Issue:
@@ -81,7 +90,13 @@ def _forbidden_scope_warnings(agent: AgentFile) -> Iterator[Issue]:
     for position, requirement in enumerate(agent.requires.mcp):
         for pattern, scope in forbidden_scopes(requirement, limits):
             yield Issue(
-                at=("requires", "mcp", position, "permissions", requirement.permissions.index(scope)),
+                at=(
+                    "requires",
+                    "mcp",
+                    position,
+                    "permissions",
+                    requirement.permissions.index(scope),
+                ),
                 code=IssueCode.FORBIDDEN_SCOPE,
                 severity=Severity.WARNING,
                 message=f"'{scope}' is required, and forbidden by '{pattern}': no server can be chosen",
@@ -116,7 +131,8 @@ def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
     known = entry.scopes
     for tool, scopes in (entry.tool_scopes or {}).items():
         for scope in scopes:
-            # Where no scopes are stated, they are unknown, and nothing can be said about one of them.
+            # Where no scopes are stated, they are unknown, and nothing can be said
+            # about one of them.
             if known is not UNSET and scope not in known:
                 yield Issue(
                     at=("toolScopes", tool),

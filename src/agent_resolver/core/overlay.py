@@ -56,7 +56,9 @@ def stated_facts(server_id: str, overlay: Overlay) -> dict[FactPath, StatedFact]
     return _combine_facts(server_id, fitting, overlay)
 
 
-def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tuple[Server, ...]:
+def apply_overlay(
+    servers: Iterable[Server], overlay: Overlay, tree: Node
+) -> tuple[Server, ...]:
     """The servers with the facts of an overlay in place of those of the index.
 
     Args:
@@ -74,7 +76,8 @@ def apply_overlay(servers: Iterable[Server], overlay: Overlay, tree: Node) -> tu
         try:
             result.append(layer.lay(server))
         except InvalidOverlay as error:
-            # Every server that fits finds the same contradiction, which is reported once.
+            # Every server that fits finds the same contradiction, which is reported
+            # once.
             issues.setdefault(error.issues[0].at, error.issues[0])
     if issues:
         raise InvalidOverlay([_place_issue(issue, tree) for issue in issues.values()])
@@ -88,14 +91,21 @@ class OverlayLayer:
         self._overlay = overlay
         self._synonyms = _synonyms(overlay)
         # A pattern of stars alone fits every id, and need not be held against each.
-        everywhere = tuple([pattern for pattern in overlay.servers if pattern and not pattern.strip("*")])
+        everywhere = tuple(
+            [
+                pattern
+                for pattern in overlay.servers
+                if pattern and not pattern.strip("*")
+            ]
+        )
         self._everywhere = everywhere
         self._starred = [
             (pattern, tuple(pattern.split("*")))
             for pattern in overlay.servers
             if "*" in pattern and pattern not in everywhere
         ]
-        # Many servers fit the same few patterns, and what these say together is worked out once.
+        # Many servers fit the same few patterns, and what these say together is worked
+        # out once.
         self._combined: dict[tuple[str, ...], _LaidFacts] = {}
 
     def lay(self, server: Server) -> Server:
@@ -106,11 +116,19 @@ class OverlayLayer:
         """
         fitting = self._everywhere
         if self._starred:
-            fitting += tuple([pattern for pattern, parts in self._starred if parts_match(parts, server.id)])
+            fitting += tuple(
+                [
+                    pattern
+                    for pattern, parts in self._starred
+                    if parts_match(parts, server.id)
+                ]
+            )
         if server.id in self._overlay.servers:
             fitting += (server.id,)
         if fitting not in self._combined:
-            self._combined[fitting] = _laid_facts(_combine_facts(server.id, fitting, self._overlay))
+            self._combined[fitting] = _laid_facts(
+                _combine_facts(server.id, fitting, self._overlay)
+            )
         changed = _with_facts(server, self._combined[fitting])
         return _with_categories(changed, self._synonyms) if self._synonyms else changed
 
@@ -118,19 +136,31 @@ class OverlayLayer:
 def unused_patterns(servers: Iterable[Server], overlay: Overlay) -> list[str]:
     """The patterns of an overlay that fit no server, in the order of the file."""
     names = {server.id for server in servers}
-    return [pattern for pattern in overlay.servers if not any(matches(pattern, name) for name in names)]
+    return [
+        pattern
+        for pattern in overlay.servers
+        if not any(matches(pattern, name) for name in names)
+    ]
 
 
-def _combine_facts(server_id: str, fitting: Iterable[str], overlay: Overlay) -> dict[FactPath, StatedFact]:
+def _combine_facts(
+    server_id: str, fitting: Iterable[str], overlay: Overlay
+) -> dict[FactPath, StatedFact]:
     """What the patterns that fit a server say together."""
     found: dict[FactPath, StatedFact] = {}
     # The most specific pattern comes first, and what it states is kept.
     for pattern in sorted(fitting, key=_specificity):
         for path, value in _facts_in(overlay.servers[pattern]):
             known = found.setdefault(path, StatedFact(pattern, value))
-            # The third part of the key only puts patterns in order, and makes none of them more specific.
-            if known.value != value and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]:
-                raise InvalidOverlay([_contradiction(server_id, path, known.pattern, pattern)])
+            # The third part of the key only puts patterns in order, and makes none of
+            # them more specific.
+            if (
+                known.value != value
+                and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]
+            ):
+                raise InvalidOverlay(
+                    [_contradiction(server_id, path, known.pattern, pattern)]
+                )
     return found
 
 
@@ -148,8 +178,12 @@ def _facts_in(facts: OverlayFacts) -> Iterator[tuple[FactPath, object]]:
 
 
 def _laid_facts(facts: Mapping[FactPath, StatedFact]) -> _LaidFacts:
-    fields = {_FIELDS[path]: fact.value for path, fact in facts.items() if path in _FIELDS}
-    tool_scopes: dict[str, Any] = {path[1]: fact.value for path, fact in facts.items() if path[0] == "toolScopes"}
+    fields = {
+        _FIELDS[path]: fact.value for path, fact in facts.items() if path in _FIELDS
+    }
+    tool_scopes: dict[str, Any] = {
+        path[1]: fact.value for path, fact in facts.items() if path[0] == "toolScopes"
+    }
     return _LaidFacts(fields, tool_scopes)
 
 
@@ -162,12 +196,15 @@ def _with_facts(server: Server, laid: _LaidFacts) -> Server:
         changed,
         scopes=_offered_scopes(changed.scopes, tool_scopes.values()),
         tool_scopes={**(server.tool_scopes or {}), **tool_scopes},
-        # Scopes that the overlay states are confirmed by its author, so they are no longer a draft.
+        # Scopes that the overlay states are confirmed by its author, so they are no
+        # longer a draft.
         drafted=tuple(tool for tool in server.drafted if tool not in tool_scopes),
     )
 
 
-def _offered_scopes(known: tuple[str, ...] | None, opening: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+def _offered_scopes(
+    known: tuple[str, ...] | None, opening: Iterable[tuple[str, ...]]
+) -> tuple[str, ...] | None:
     """The scopes of a server: a scope that opens one of its tools is offered, whether or not the index lists it."""
     opened = {scope for scopes in opening for scope in scopes}
     if known is None and not opened:
@@ -185,10 +222,16 @@ def _synonyms(overlay: Overlay) -> dict[str, list[str]]:
 
 
 def _with_categories(server: Server, synonyms: Mapping[str, list[str]]) -> Server:
-    added = [category for offered in server.categories for category in synonyms.get(offered, ())]
+    added = [
+        category
+        for offered in server.categories
+        for category in synonyms.get(offered, ())
+    ]
     if not added:
         return server
-    return structs.replace(server, categories=tuple(dict.fromkeys((*server.categories, *added))))
+    return structs.replace(
+        server, categories=tuple(dict.fromkeys((*server.categories, *added)))
+    )
 
 
 def _contradiction(server_id: str, path: FactPath, kept: str, other: str) -> Issue:

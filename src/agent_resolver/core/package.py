@@ -31,9 +31,15 @@ class Package(Struct, frozen=True, kw_only=True):
     def is_pinned(self) -> bool:
         """True if it names the same bytes whenever it is fetched; a tag of an image does not."""
         if self.kind == "oci":
-            return self.digest is not None and _DIGEST.fullmatch(self.digest) is not None
+            return (
+                self.digest is not None and _DIGEST.fullmatch(self.digest) is not None
+            )
         pattern = _EXACT.get(self.kind)
-        return pattern is not None and self.version is not None and pattern.fullmatch(self.version) is not None
+        return (
+            pattern is not None
+            and self.version is not None
+            and pattern.fullmatch(self.version) is not None
+        )
 
 
 class FloatingKind(StrEnum):
@@ -79,7 +85,8 @@ def read_package(ecosystem: Ecosystem, text: str) -> Package | None:
     if ecosystem == "oci":
         return _image(text)
     if ecosystem == "pypi":
-        # In a direct reference, `name @ address` (PEP 508), the address decides what is fetched.
+        # In a direct reference, `name @ address` (PEP 508), the address decides what is
+        # fetched.
         text = text.rpartition(" @ ")[2].strip()
     if _LOCAL.match(text):
         return None
@@ -101,7 +108,8 @@ def floating_reason(launch: Launch) -> Floating | None:
         return None
     if command.unclear:
         message = (
-            f"`{command.unclear}` is not understood here, so the package that `{command.words[0]}` runs is not known"
+            f"`{command.unclear}` is not understood here, so the package that "
+            f"`{command.words[0]}` runs is not known"
         )
         return Floating(FloatingKind.UNCLEAR, message)
     found = filter(None, map(_floating_package, packages_of(launch)))
@@ -127,7 +135,9 @@ def pinned_form(launch: Launch, version: str) -> str:
         if package.kind == "url":
             return ""
         # The version of the server says nothing about packages that are only added.
-        words[spec.position] = f"{spec.prefix}{_pinned_text(package, version if spec.is_main else '')}"
+        words[spec.position] = (
+            f"{spec.prefix}{_pinned_text(package, version if spec.is_main else '')}"
+        )
     return shlex.join((*_words_before(launch, command), *words))
 
 
@@ -149,15 +159,22 @@ def package_url(package: Package) -> str | None:
         # PEP 503: a run of `-`, `_` and `.` is one hyphen, and case does not count.
         name = re.sub(r"[-_.]+", "-", name).lower()
     path = "/".join(quote(part, safe="") for part in name.split("/"))
-    version = f"@{quote(package.version, safe='')}" if package.version and package.is_pinned else ""
+    version = (
+        f"@{quote(package.version, safe='')}"
+        if package.version and package.is_pinned
+        else ""
+    )
     return f"pkg:{package.kind}/{path}{version}"
 
 
 def _image_url(package: Package) -> str:
-    # https://github.com/package-url/purl-spec, type `oci`: the version is the digest, the rest are qualifiers.
+    # https://github.com/package-url/purl-spec, type `oci`: the version is the digest,
+    # the rest are qualifiers.
     name = package.name.rpartition("/")[2].lower()
     version = f"@{quote(package.digest, safe='')}" if package.digest else ""
-    repository = package.name if "/" in package.name else f"docker.io/library/{package.name}"
+    repository = (
+        package.name if "/" in package.name else f"docker.io/library/{package.name}"
+    )
     tag = f"&tag={quote(package.version, safe='')}" if package.version else ""
     return f"pkg:oci/{quote(name, safe='')}{version}?repository_url={quote(repository, safe='/:')}{tag}"
 
@@ -166,9 +183,14 @@ def _floating_package(package: Package) -> Floating | None:
     if package.is_pinned:
         return None
     if package.kind == "url":
-        return Floating(FloatingKind.URL, f"`{package.name}` is an address, and what is there can change")
+        return Floating(
+            FloatingKind.URL,
+            f"`{package.name}` is an address, and what is there can change",
+        )
     if package.version is None:
-        return Floating(FloatingKind.NO_VERSION, f"`{package.name}` is fetched without a version")
+        return Floating(
+            FloatingKind.NO_VERSION, f"`{package.name}` is fetched without a version"
+        )
     # `latest` is also what an absent tag means, so that tag pins nothing.
     if package.kind == "oci" and package.version != "latest":
         message = f"`{package.name}:{package.version}` is a tag without a digest, and its publisher can move it"
@@ -192,14 +214,21 @@ def _pinned_text(package: Package, version: str) -> str:
 def _image(text: str) -> Package:
     reference, _, digest = text.partition("@")
     folder, slash, last = reference.rpartition("/")
-    # Only the part behind the last slash has a tag: a colon before it begins the port of the registry.
+    # Only the part behind the last slash has a tag: a colon before it begins the port
+    # of the registry.
     name, _, tag = last.partition(":")
-    return Package(kind="oci", name=f"{folder}{slash}{name}", version=tag or None, digest=digest or None)
+    return Package(
+        kind="oci",
+        name=f"{folder}{slash}{name}",
+        version=tag or None,
+        digest=digest or None,
+    )
 
 
 def _repository(text: str) -> Package:
     address, _, reference = text.partition("#")
-    # pip and uv write the commit after an `@` of the path; one before the path is that of a user.
+    # pip and uv write the commit after an `@` of the path; one before the path is that
+    # of a user.
     path = address.rfind("/")
     at = address.find("@", path)
     if text.startswith("git+") and at > path >= 0:
@@ -208,7 +237,8 @@ def _repository(text: str) -> Package:
 
 
 def _npm_package(text: str) -> Package:
-    # An `@` at the beginning belongs to the scope of the package, as in `@acme/server@1.2.3`.
+    # An `@` at the beginning belongs to the scope of the package, as in
+    # `@acme/server@1.2.3`.
     start, at = 0, text.find("@", 1)
     # In an alias, `name@npm:other@1.2.3`, what counts is the package behind it.
     while at >= 0 and text.startswith("npm:", at + 1):
@@ -225,7 +255,8 @@ def _python_package(text: str) -> Package:
     if found is None:
         return Package(kind="pypi", name=text)
     name, extras, rest = found.groups()
-    # Behind the semicolon are markers of the environment (PEP 508), which choose no version.
+    # Behind the semicolon are markers of the environment (PEP 508), which choose no
+    # version.
     version = rest.partition(";")[0].strip()
     # `===` is tried first, since it begins with `==`.
     for operator in ("===", "==", "@"):
@@ -244,5 +275,9 @@ _EXACT: Final[Mapping[str, re.Pattern[str]]] = {
 """What a version of each kind looks like that is one version."""
 _LOCAL: Final = re.compile(r"[./~]|file:|[A-Za-z]:[\\/]")
 _SHORTHAND: Final = re.compile(r"[\w.-]+/[\w.-]+(?:#.*)?")
-_GIT: Final = re.compile(r"git\+|git:|git@|github:|gitlab:|bitbucket:|gist:|https?://[^#]*\.git(?:#|$)")
-_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?(.*)", re.DOTALL)
+_GIT: Final = re.compile(
+    r"git\+|git:|git@|github:|gitlab:|bitbucket:|gist:|https?://[^#]*\.git(?:#|$)"
+)
+_REQUIREMENT: Final = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?(.*)", re.DOTALL
+)

@@ -65,14 +65,17 @@ class _NotUnderstoodError(Exception):
     """A word, or a script, behind which an unknown package may be fetched."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…")
+        super().__init__(
+            text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
+        )
 
 
 def read_command(launch: Launch) -> PackageCommand | None:
     """The packages that a launch record fetches; None for a command that fetches none."""
     words: tuple[str, ...] = (launch.command, *launch.args)
     try:
-        # Each round takes one wrapper off, such as `sudo` or `env`; a longer chain than this counts as unclear.
+        # Each round takes one wrapper off, such as `sudo` or `env`; a longer chain than
+        # this counts as unclear.
         for _ in range(_MOST_WRAPPERS):
             inner = _inside_wrapper(words)
             if inner is None:
@@ -86,9 +89,12 @@ def read_command(launch: Launch) -> PackageCommand | None:
 def _read_words(words: tuple[str, ...]) -> PackageCommand | None:
     found = _read_program(words)
     if found is None or not found.unclear:
-        # A word that was read as a package is exempt: a package may have the name of a program.
+        # A word that was read as a package is exempt: a package may have the name of a
+        # program.
         places = {spec.position for spec in found.specs} if found else set()
-        _require_plain([word for place, word in enumerate(words) if place and place not in places])
+        _require_plain(
+            [word for place, word in enumerate(words) if place and place not in places]
+        )
     return found
 
 
@@ -100,7 +106,9 @@ def _read_program(words: tuple[str, ...]) -> PackageCommand | None:
         return _read_go(words)
     if program == "dnx":
         return _read_dnx(words)
-    if program in _CREATING and any(word in {"create", "init"} for word in _first_argument(words)):
+    if program in _CREATING and any(
+        word in {"create", "init"} for word in _first_argument(words)
+    ):
         return _unclear(words, words[0])
     for runner in _RUNNERS.get(program, ()):
         found = _read_with(runner, words)
@@ -114,8 +122,13 @@ def _require_plain(words: Sequence[str]) -> None:
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if _program(word) in _SHELLS and _SCRIPT.fullmatch(following):
             raise _NotUnderstoodError(word)
-        # In `--runtime=docker`, the name is the value of an option; in `--run=npx -y pkg`, it is a command line.
-        for part in _SEPARATOR.split(word) if _SEPARATOR.search(word.replace("=", "")) else (word,):
+        # In `--runtime=docker`, the name is the value of an option; in `--run=npx -y
+        # pkg`, it is a command line.
+        for part in (
+            _SEPARATOR.split(word)
+            if _SEPARATOR.search(word.replace("=", ""))
+            else (word,)
+        ):
             # `npx@10` names the program as well, at a version.
             if _program(part).partition("@")[0] in _NAMES:
                 raise _NotUnderstoodError(part)
@@ -143,7 +156,9 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
     # A program that runs local files fetches the one that is named by an address.
     is_address = not runner.runs_word and "://" in first_word
     if needs_word or is_address:
-        specs.insert(0, Spec(ecosystem=runner.ecosystem, text=first_word, position=here))
+        specs.insert(
+            0, Spec(ecosystem=runner.ecosystem, text=first_word, position=here)
+        )
     # Unlike `npx`, `npm exec` reads options behind the package as its own.
     late_options = _own_options(words[here:]) if _program(words[0]) == "npm" else []
     if late_options:
@@ -162,7 +177,9 @@ def _own_options(words: Sequence[str]) -> list[str]:
     return [word for word in own if word.startswith("-")]
 
 
-def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[Spec]) -> tuple[int, str]:
+def _take_options(
+    runner: _Runner, words: Sequence[str], here: int, specs: list[Spec]
+) -> tuple[int, str]:
     """Pass over options, and collect the packages that they name; the next word, and the option that is not known."""
     # A lone hyphen is a word, and not an option.
     while here < len(words) and words[here].startswith("-") and words[here] != "-":
@@ -180,10 +197,16 @@ def _take_options(runner: _Runner, words: Sequence[str], here: int, specs: list[
             here += 0 if equals else 1
             if name not in runner.valued:
                 is_main = name in runner.naming
-                spec = Spec(ecosystem=runner.ecosystem, text=text, position=place, prefix=prefix, is_main=is_main)
+                spec = Spec(
+                    ecosystem=runner.ecosystem,
+                    text=text,
+                    position=place,
+                    prefix=prefix,
+                    is_main=is_main,
+                )
                 specs.append(spec)
-        # A word that is no known option may be a cluster of short flags; otherwise, it may take the next word as its
-        # value.
+        # A word that is no known option may be a cluster of short flags; otherwise, it
+        # may take the next word as its value.
         elif name not in runner.flags:
             taken = _words_of_cluster(runner, word)
             if taken is None:
@@ -196,7 +219,8 @@ def _words_of_cluster(runner: _Runner, word: str) -> int | None:
     """How many further words a cluster such as `-it` takes; None if it is not understood."""
     if word.startswith("--"):
         return None
-    # The first letter that takes a value gets the rest of the cluster, or else the next word.
+    # The first letter that takes a value gets the rest of the cluster, or else the next
+    # word.
     for place, letter in enumerate(word[1:], 2):
         option = f"-{letter}"
         if option in runner.valued:
@@ -214,7 +238,12 @@ def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
             return _unclear(words, word)
         if word.startswith(("npm:", "http:", "https:")):
             prefix = "npm:" if word.startswith("npm:") else ""
-            spec = Spec(ecosystem="npm", text=word.removeprefix("npm:"), position=position, prefix=prefix)
+            spec = Spec(
+                ecosystem="npm",
+                text=word.removeprefix("npm:"),
+                position=position,
+                prefix=prefix,
+            )
             return PackageCommand(words=words, specs=(spec,))
     return None
 
@@ -222,14 +251,18 @@ def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
 def _read_go(words: tuple[str, ...]) -> PackageCommand | None:
     """A module that Go fetches is named with its version, such as `example.com/server@v1.2.3`."""
     # Only `go run` runs what it fetches, and only an exact version names one module.
-    floating = [word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word)]
+    floating = [
+        word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word)
+    ]
     return _unclear(words, floating[0]) if floating and words[1] == "run" else None
 
 
 def _read_dnx(words: tuple[str, ...]) -> PackageCommand | None:
     """A package of NuGet, such as `Acme.Server@1.2.3`; none of the kinds that are known here."""
     is_pinned = any(map(_NUGET_PACKAGE.fullmatch, _first_argument(words)))
-    unknown = [option for option in _own_options(words) if option not in {"--yes", "-y"}]
+    unknown = [
+        option for option in _own_options(words) if option not in {"--yes", "-y"}
+    ]
     if is_pinned and not unknown:
         return None
     return _unclear(words, unknown[0] if unknown else words[0])
@@ -266,16 +299,22 @@ def _inside_wrapper(words: tuple[str, ...]) -> tuple[str, ...] | None:
     is_wrapper = program in _WRAPPERS
     # Any program may prepare a command behind `--`, as in `op run -- npx …`.
     start = 1 if is_wrapper else _place_of(words, "--")
-    # Behind `--`, only the next word is a command; a wrapper may have options of its own before its command.
+    # Behind `--`, only the next word is a command; a wrapper may have options of its
+    # own before its command.
     candidates = words[start:] if is_wrapper else words[start : start + 2]
-    places = (place for place, word in enumerate(candidates, start) if _program(word) in _FETCHING | _SHELLS)
+    places = (
+        place
+        for place, word in enumerate(candidates, start)
+        if _program(word) in _FETCHING | _SHELLS
+    )
     first = next(places, len(words))
     # `env -S` splits one word into a command line of its own, which is not read here.
     if program == "env":
         _require_none(_SPLITTING, words[1:first])
     if first == len(words):
         return None
-    # A variable such as `npm_config_registry` would fetch the same name and version from another place.
+    # A variable such as `npm_config_registry` would fetch the same name and version
+    # from another place.
     _require_none(_OTHER_SOURCE, words[1:first])
     _require_plain(words[1:first])
     return words[first:]
@@ -314,10 +353,12 @@ def _words_of_cmd(words: tuple[str, ...]) -> tuple[str, ...]:
 def _inside_powershell(words: tuple[str, ...]) -> tuple[str, ...] | None:
     for place, word in enumerate(words[1:], 2):
         option = word.lower()
-        # PowerShell takes every beginning of an option for the option, such as `-c` for `-Command`.
+        # PowerShell takes every beginning of an option for the option, such as `-c` for
+        # `-Command`.
         if len(option) > 1 and "-command".startswith(option):
             return _command_of_script(" ".join(words[place:]))
-        # A script in a file is like any local program: what it fetches is not in the command line.
+        # A script in a file is like any local program: what it fetches is not in the
+        # command line.
         if len(option) > 1 and "-file".startswith(option):
             return None
         if option.endswith(".ps1"):
@@ -332,7 +373,9 @@ def _inside_shell(words: tuple[str, ...]) -> tuple[str, ...] | None:
     place = next(options, len(words))
     script = "".join(words[place + 1 : place + 2])
     # `-o` takes a word of its own, before the script.
-    is_odd = script[:1] in {"-", "+"} or _WITH_SETTING.fullmatch("".join(words[place : place + 1]))
+    is_odd = script[:1] in {"-", "+"} or _WITH_SETTING.fullmatch(
+        "".join(words[place : place + 1])
+    )
     # A script inside its option, as in `--command=…`, is not read.
     if is_odd or any(map(_SCRIPT_WITHIN.match, words)):
         raise _NotUnderstoodError(words[0])
@@ -345,19 +388,24 @@ def _command_of_script(script: str) -> tuple[str, ...] | None:
     Raises:
         _NotUnderstoodError: It is something else.
     """
-    # Signs such as `&&` and `;` become words of their own, so that a second command shows.
+    # Signs such as `&&` and `;` become words of their own, so that a second command
+    # shows.
     lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
-    # As comments, the lexer would drop all words behind a `#`, also inside a word, where a shell keeps them.
+    # As comments, the lexer would drop all words behind a `#`, also inside a word,
+    # where a shell keeps them.
     lexer.commenters = ""
     try:
         words = list(lexer)
     except ValueError:  # A quotation mark is not closed.
         raise _NotUnderstoodError(script) from None
-    # `cd folder && command` is the one list that is understood: its first command fetches nothing.
+    # `cd folder && command` is the one list that is understood: its first command
+    # fetches nothing.
     if words[:1] == ["cd"] and words[2:3] == ["&&"]:
         words = words[3:]
-    is_plain = not _EXPANSION.search(script) and not any(word and set(word) <= _PUNCTUATION for word in words)
+    is_plain = not _EXPANSION.search(script) and not any(
+        word and set(word) <= _PUNCTUATION for word in words
+    )
     settings = list(takewhile(_ASSIGNMENT.match, words))
     _require_none(_OTHER_SOURCE, settings)
     words = words[len(settings) :]
@@ -376,7 +424,9 @@ def _options(text: str) -> frozenset[str]:
 _NPX: Final = _Runner(
     ecosystem="npm",
     naming=_options("-p --package"),
-    valued=_options("--cache --loglevel --node-options --prefix --script-shell --shell --workspace -w"),
+    valued=_options(
+        "--cache --loglevel --node-options --prefix --script-shell --shell --workspace -w"
+    ),
     flags=_options(
         "--bun --ignore-existing --ignore-scripts --no --no-install --offline --prefer-offline --prefer-online --quiet "
         "--silent --verbose --workspaces --yes -q -s -y"
@@ -488,7 +538,9 @@ _CREATING: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
 _NAMES: Final = (_FETCHING - {"go"}) | {"corepack", "npm-cli.js", "npx-cli.js"}
 """What is not to be found among the arguments of another program; `go` is too common a word."""
 _POWERSHELLS: Final = frozenset({"powershell", "pwsh"})
-_SHELLS: Final = _POWERSHELLS | _options("ash bash csh dash fish flock ksh mksh nu runuser script sh su tcsh zsh")
+_SHELLS: Final = _POWERSHELLS | _options(
+    "ash bash csh dash fish flock ksh mksh nu runuser script sh su tcsh zsh"
+)
 """Shells, and programs that give a script to one, behind `-c` as well."""
 _WRAPPERS: Final = _options(
     "busybox caffeinate chroot chrt cmd corepack cross-env doas dotenv env gtimeout ionice nice nohup setsid stdbuf "
@@ -516,7 +568,9 @@ _BUILTINS: Final = _options(
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*w?|pyw?", re.ASCII)
 _PYTHON_MODULE: Final = re.compile("-[A-Za-z]*m(?:pipx|uv)")
 _GO_MODULE: Final = re.compile(r"[^@]+@v\d+\.\d+\.\d+(?:[-+][\w.+-]+)?", re.ASCII)
-_NUGET_PACKAGE: Final = re.compile(r"[^@]+@\d+(?:\.\d+){1,3}(?:[-+][\w.+-]+)?", re.ASCII)
+_NUGET_PACKAGE: Final = re.compile(
+    r"[^@]+@\d+(?:\.\d+){1,3}(?:[-+][\w.+-]+)?", re.ASCII
+)
 _CMD_SPECIAL: Final = frozenset("&|<>^%")
 _CMD_SWITCH: Final = re.compile("(?:/[a-z](?::on|:off)?)+", re.IGNORECASE)
 _PUNCTUATION: Final = frozenset("();<>|&")

@@ -16,7 +16,8 @@ def pair_by_likeness(
 ) -> tuple[list[tuple[_Left, _Right | None]], list[_Right]]:
     """Each of `left` with the first of `right` that is like it and not yet taken, or None; then the rest of `right`."""
     others = [*right]
-    # The places of equal members wait in queues, so that each is taken once, and in its order.
+    # The places of equal members wait in queues, so that each is taken once, and in its
+    # order.
     places: dict[Hashable, deque[int]] = {}
     for place, other in enumerate(others):
         places.setdefault(likeness_of_right(other), deque()).append(place)

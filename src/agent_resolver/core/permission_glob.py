@@ -21,7 +21,8 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     if not others:
         return re.compile(first, re.DOTALL)
     *inner, last = others
-    # An atomic group keeps the first place that fits, so the engine never goes back into it.
+    # An atomic group keeps the first place that fits, so the engine never goes back
+    # into it.
     searched = "".join(f"(?>.*?{piece})" for piece in inner if piece)
     return re.compile(f"{first}{searched}.*{last}", re.DOTALL)
 
@@ -60,6 +61,8 @@ def _class_at(pattern: str, opening: int) -> tuple[str, int]:
         first = re.escape(pattern[place])
         # A hyphen right before the closing bracket is one of the characters.
         is_range = pattern[place + 1] == "-" and place + 2 < closing
-        members.append(f"{first}-{re.escape(pattern[place + 2])}" if is_range else first)
+        members.append(
+            f"{first}-{re.escape(pattern[place + 2])}" if is_range else first
+        )
         place += 3 if is_range else 1
     return f"[{'^' if is_negated else ''}{''.join(members)}]", closing

@@ -24,7 +24,9 @@ _NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
 _PLACE: Final = r"\[(?:[0-9]{1,9}|\*)\]"
 _PATH: Final = rf"(?:{_NAME}|\*|{_PLACE})(?:\.(?:{_NAME}|\*)|{_PLACE})*"
 _FIELD: Final = re.compile(rf'\s*(?P<path>{_PATH})\s*(?P<sign>!=~|!=|!~|=~|=|~)\s*"')
-_AMBIGUOUS_CLASS: Final = re.compile(r"(?<!\\)\[\^?\]?(?:\\.|[^]\\])*?(?<!\\)(?:\[|--|&&|~~|\|\|)")
+_AMBIGUOUS_CLASS: Final = re.compile(
+    r"(?<!\\)\[\^?\]?(?:\\.|[^]\\])*?(?<!\\)(?:\[|--|&&|~~|\|\|)"
+)
 """An opening bracket, and before the closing one a sign that has two meanings."""
 _STEP: Final = re.compile(rf"{_NAME}|\*|[0-9]+")
 _KINDS: Final[dict[str, "MatchKind"]] = {"=": "exact", "~": "glob", "=~": "regex"}
@@ -73,7 +75,8 @@ def parse_rule(text: str) -> CallMatch:
     """
     if len(text) > MAX_RULE:
         raise BadRule(MAX_RULE, f"a rule has at most {MAX_RULE} characters")
-    # The tool is read first, since as a regular expression it may have parentheses of its own.
+    # The tool is read first, since as a regular expression it may have parentheses of
+    # its own.
     end = _end_of_tool(text)
     tool = _tool_match(text[:end].rstrip())
     if end == len(text):
@@ -83,7 +86,8 @@ def parse_rule(text: str) -> CallMatch:
     start, inner = end + 1, text[end + 1 : -1]
     if not inner.strip():
         raise BadRule(start, "there is nothing between the parentheses")
-    # A name, a sign and a quote make a field; all else is one pattern for the main argument.
+    # A name, a sign and a quote make a field; all else is one pattern for the main
+    # argument.
     if _FIELD.match(inner):
         return CallMatch(tool, fields=_field_matches(inner, start))
     return CallMatch(tool, _glob_match(inner, start))
@@ -134,7 +138,9 @@ def _field_matches(inner: str, start: int) -> tuple[FieldMatch, ...]:
         value, place = _quoted_text(inner, field.end(), start)
         sign = field["sign"]
         match = _value_match(sign.removeprefix("!"), value, start + field.end())
-        found.append(FieldMatch(tuple(_STEP.findall(field["path"])), match, sign.startswith("!")))
+        found.append(
+            FieldMatch(tuple(_STEP.findall(field["path"])), match, sign.startswith("!"))
+        )
         rest = inner[place:].lstrip()
         if not rest:
             return tuple(found)
@@ -160,7 +166,8 @@ def _quoted_text(inner: str, place: int, start: int) -> tuple[str, int]:
         character = inner[place]
         if character == '"':
             return "".join(characters), place + 1
-        # Any other backslash is kept: patterns and regular expressions have escapes of their own.
+        # Any other backslash is kept: patterns and regular expressions have escapes of
+        # their own.
         if character == "\\" and inner[place + 1 : place + 2] in {'"', "\\"}:
             place += 1
             character = inner[place]
@@ -172,14 +179,21 @@ def _quoted_text(inner: str, place: int, start: int) -> tuple[str, int]:
 def _regex_match(pattern: str, at: int) -> TextMatch:
     if not pattern:
         raise BadRule(at, "the regular expression is empty")
-    # Python warns of these, since they may mean sets of sets one day, as they do in other languages.
+    # Python warns of these, since they may mean sets of sets one day, as they do in
+    # other languages.
     if ambiguous := _AMBIGUOUS_CLASS.search(pattern):
-        raise BadRule(at + ambiguous.start(), "a class in a regular expression has no `[`, `--`, `&&`, `~~` and `||`")
-    # This only finds faults: the judge is given an engine of its own, whose time is linear.
+        raise BadRule(
+            at + ambiguous.start(),
+            "a class in a regular expression has no `[`, `--`, `&&`, `~~` and `||`",
+        )
+    # This only finds faults: the judge is given an engine of its own, whose time is
+    # linear.
     try:
         re.compile(pattern)
     except re.error as error:
-        raise BadRule(at + (error.pos or 0), f"no regular expression: {error.msg}") from None
+        raise BadRule(
+            at + (error.pos or 0), f"no regular expression: {error.msg}"
+        ) from None
     except (OverflowError, RecursionError):
         raise BadRule(at, "no regular expression: it is too large") from None
     return TextMatch("regex", pattern)
@@ -187,16 +201,22 @@ def _regex_match(pattern: str, at: int) -> TextMatch:
 
 def _glob_match(pattern: str, at: int) -> TextMatch:
     """A pattern; without a sign that stands for others, the text that it stands for."""
-    # Other dialects negate a pattern by a leading `!` and list alternatives in braces, so neither is taken literally.
+    # Other dialects negate a pattern by a leading `!` and list alternatives in braces,
+    # so neither is taken literally.
     if pattern.startswith("!"):
-        raise BadRule(at, "a pattern cannot be negated with `!`; write `\\!` for the character")
+        raise BadRule(
+            at, "a pattern cannot be negated with `!`; write `\\!` for the character"
+        )
     literal: list[str] = []
     is_literal = True
     place = 0
     while place < len(pattern):
         character = pattern[place]
         if character in "{}":
-            raise BadRule(at + place, f"a pattern has no braces; write `\\{character}` for the character")
+            raise BadRule(
+                at + place,
+                f"a pattern has no braces; write `\\{character}` for the character",
+            )
         if character == "\\":
             place += 1
             if place == len(pattern):
@@ -211,7 +231,11 @@ def _glob_match(pattern: str, at: int) -> TextMatch:
             literal.append(character)
         place += 1
     # An exact text ranks above a pattern, also where it was written with escapes.
-    return TextMatch("exact", "".join(literal)) if is_literal else TextMatch("glob", pattern)
+    return (
+        TextMatch("exact", "".join(literal))
+        if is_literal
+        else TextMatch("glob", pattern)
+    )
 
 
 def _end_of_class(pattern: str, opening: int, at: int) -> int:
@@ -225,5 +249,7 @@ def _end_of_class(pattern: str, opening: int, at: int) -> int:
         raise BadRule(at + opening, "the class of characters is not closed")
     for first, last in re.findall(r"(.)-(.)", pattern[place:closing], re.DOTALL):
         if first > last:
-            raise BadRule(at + opening, f"`{first}-{last}` is not a range of characters")
+            raise BadRule(
+                at + opening, f"`{first}-{last}` is not a range of characters"
+            )
     return closing

@@ -52,7 +52,9 @@ class PermissionVerdict(Struct, frozen=True):
 def is_about_any_arguments(calls: CallMatch) -> bool:
     """True for a rule about every call of its tools, as `Bash` and `Bash(*)` are."""
     main = calls.main_argument
-    return not calls.fields and (main is None or (main.kind == "glob" and matches_anything(main.text)))
+    return not calls.fields and (
+        main is None or (main.kind == "glob" and matches_anything(main.text))
+    )
 
 
 def rank_of(rule: BehaviorRule) -> tuple[int, ...]:
@@ -71,14 +73,23 @@ def rank_of(rule: BehaviorRule) -> tuple[int, ...]:
     if calls.main_argument is not None and not is_any:
         asked = [calls.main_argument]
     precision = sum(_KIND_RANK[match.kind] for match in asked)
-    return (_BEHAVIOR_RANK[rule.behavior], _KIND_RANK[calls.tool.kind], not is_any, len(calls.fields), precision)
+    return (
+        _BEHAVIOR_RANK[rule.behavior],
+        _KIND_RANK[calls.tool.kind],
+        not is_any,
+        len(calls.fields),
+        precision,
+    )
 
 
 class PermissionJudge:
     """Rules that are compiled once, for all calls of a plan."""
 
     def __init__(
-        self, rules: Sequence[BehaviorRule], default_behavior: Behavior, compile_regex: CompileRegex | None = None
+        self,
+        rules: Sequence[BehaviorRule],
+        default_behavior: Behavior,
+        compile_regex: CompileRegex | None = None,
     ) -> None:
         """Compile the rules.
 
@@ -87,7 +98,8 @@ class PermissionJudge:
             default_behavior: What happens to a call that no rule is about.
             compile_regex: Needed if a rule has a regular expression.
         """
-        # The first that matches decides then. The sort keeps the order of equals, also where it is reversed.
+        # The first that matches decides then. The sort keeps the order of equals, also
+        # where it is reversed.
         ranked = sorted(rules, key=rank_of, reverse=True)
         compiler = _Compiler(compile_regex)
         self._rules = tuple(_CompiledRule(rule, compiler) for rule in ranked)
@@ -104,7 +116,11 @@ class PermissionJudge:
 
     def denied_tools(self, tool_ids: Iterable[str]) -> frozenset[str]:
         """The tools among these that are denied whatever their arguments are."""
-        shutting = [rule for rule in self._rules if rule.is_any and rule.verdict.behavior == "deny"]
+        shutting = [
+            rule
+            for rule in self._rules
+            if rule.is_any and rule.verdict.behavior == "deny"
+        ]
         if self._default.behavior != "deny" and not shutting:
             return _NO_TOOLS
         asked_about = frozenset(tool_ids)
@@ -120,13 +136,16 @@ class PermissionJudge:
         known = self._known.get(tool_id)
         if known is None:
             known = tuple(rule for rule in self._rules if rule.is_about(tool_id))
-            # Once the memory is full, further names are looked up each time, which is slower and never wrong.
+            # Once the memory is full, further names are looked up each time, which is
+            # slower and never wrong.
             if len(self._known) < _MAX_KNOWN:
                 self._known[tool_id] = known
         return known
 
 
-def _tools_about(rules: "Iterable[_CompiledRule]", tool_ids: frozenset[str]) -> frozenset[str]:
+def _tools_about(
+    rules: "Iterable[_CompiledRule]", tool_ids: frozenset[str]
+) -> frozenset[str]:
     """The tools among these that one of the rules names."""
     return frozenset().union(*(rule.tools_among(tool_ids) for rule in rules))
 
@@ -138,13 +157,15 @@ class _MainText:
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
-        # Empty stands for not made yet; a value that is itself empty is only made again.
+        # Empty stands for not made yet; a value that is itself empty is only made
+        # again.
         self._text: str | None = ""
 
     def get(self) -> str | None:
         """The value of the only argument, else all of them as JSON; None if they cannot be written."""
         if self._text == "":
-            # A rule such as `Bash(npm *)` is about the only argument, whatever its name is.
+            # A rule such as `Bash(npm *)` is about the only argument, whatever its name
+            # is.
             values = list(self._arguments.values())
             self._text = _text_of(values[0] if len(values) == 1 else self._arguments)
         return self._text
@@ -190,7 +211,14 @@ def _bounded_regex(is_found: Callable[[str], bool]) -> FindsMatch:
 class _CompiledRule:
     """A rule, ready to be held against calls."""
 
-    __slots__ = ("_fields", "_finds_main", "_finds_tool", "_tool_name", "is_any", "verdict")
+    __slots__ = (
+        "_fields",
+        "_finds_main",
+        "_finds_tool",
+        "_tool_name",
+        "is_any",
+        "verdict",
+    )
 
     def __init__(self, rule: BehaviorRule, compiler: _Compiler) -> None:
         calls = rule.calls
@@ -198,8 +226,14 @@ class _CompiledRule:
         self.is_any = is_about_any_arguments(calls)
         self._finds_tool = compiler.compile(calls.tool)
         self._tool_name = calls.tool.text if calls.tool.kind == "exact" else None
-        self._finds_main = None if calls.main_argument is None else compiler.compile(calls.main_argument)
-        self._fields = tuple((field, compiler.compile(field.match)) for field in calls.fields)
+        self._finds_main = (
+            None
+            if calls.main_argument is None
+            else compiler.compile(calls.main_argument)
+        )
+        self._fields = tuple(
+            (field, compiler.compile(field.match)) for field in calls.fields
+        )
 
     def tools_among(self, tool_ids: frozenset[str]) -> frozenset[str]:
         """The tools among these that the rule names."""
@@ -220,7 +254,8 @@ class _CompiledRule:
             text = main.get()
             return self._counts(None if text is None else self._finds_main(text))
         found: list[IsMatch] = []
-        # A field that does not hold settles it, also where another field cannot be judged.
+        # A field that does not hold settles it, also where another field cannot be
+        # judged.
         for field, finds in self._fields:
             holds = _field_holds(field, finds, arguments)
             if holds is False:
@@ -229,13 +264,17 @@ class _CompiledRule:
         return self._counts(None if None in found else True)
 
     def _counts(self, is_match: IsMatch) -> bool:
-        # Uncertainty counts against the call: a rule that allows is skipped, one that asks or denies applies.
+        # Uncertainty counts against the call: a rule that allows is skipped, one that
+        # asks or denies applies.
         return self.verdict.behavior != "allow" if is_match is None else is_match
 
 
-def _field_holds(field: FieldMatch, finds: FindsMatch, arguments: dict[str, Any]) -> IsMatch:
+def _field_holds(
+    field: FieldMatch, finds: FindsMatch, arguments: dict[str, Any]
+) -> IsMatch:
     """True if one of the values at a path is as asked, None if that cannot be told; False if there is no value."""
-    # Where there is no value, a negated sign does not hold either: a missing field is not `!= "x"`.
+    # Where there is no value, a negated sign does not hold either: a missing field is
+    # not `!= "x"`.
     holds: IsMatch = False
     for value in _values_at(arguments, field.path):
         text = _text_of(value)

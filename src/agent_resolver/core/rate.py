@@ -22,10 +22,13 @@ def seconds_to_wait(uses: Iterable[float], per_minute: float, now: float) -> flo
         per_minute: How often it may be used within a minute, as it is set now.
         now: The time, in seconds.
     """
-    counted = sorted(min(used_at, now) for used_at in uses if not is_outside_window(used_at, now))
+    counted = sorted(
+        min(used_at, now) for used_at in uses if not is_outside_window(used_at, now)
+    )
     if len(counted) + 1 <= per_minute:
         return 0.0
-    # Below one use a minute, no use has to leave the window first: the whole of it must pass.
+    # Below one use a minute, no use has to leave the window first: the whole of it must
+    # pass.
     if per_minute < 1:
         return WINDOW_SECONDS
     # As many of the oldest must leave the window as it takes for one more to fit.

@@ -12,7 +12,12 @@ from agent_resolver.core.lock import lock_entry
 from agent_resolver.core.rule import promises_asked_region
 from agent_resolver.core.server import ServerPool, Servers, pool_of
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
-from agent_resolver.schema.explanation import Explanation, FailedRequirement, Rejection, RequirementExplanation
+from agent_resolver.schema.explanation import (
+    Explanation,
+    FailedRequirement,
+    Rejection,
+    RequirementExplanation,
+)
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import Lockfile
 
@@ -33,13 +38,18 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def servers(self) -> tuple[Server, ...]:
         """The servers that were to choose from; those in memory as they were given, and all of a file by id."""
-        return self.pool.servers if isinstance(self.pool, ServerPool) else tuple(self.pool)
+        return (
+            self.pool.servers if isinstance(self.pool, ServerPool) else tuple(self.pool)
+        )
 
-    # What failed is kept, once it was asked for: reports ask often, and it takes a look at every requirement.
+    # What failed is kept, once it was asked for: reports ask often, and it takes a look
+    # at every requirement.
     @cached_property
     def failed(self) -> tuple[Requirement, ...]:
         """The requirements that no server can serve."""
-        return tuple(choice.requirement for choice in self.choices if choice.server is None)
+        return tuple(
+            choice.requirement for choice in self.choices if choice.server is None
+        )
 
     @property
     def success(self) -> bool:
@@ -59,16 +69,23 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
     def without_region(self) -> tuple[Choice, ...]:
         """The choices whose server passes because it says `any`, and does not promise the region that is asked for."""
         return tuple(
-            choice for choice in self.choices if choice.server and not promises_asked_region(choice.server, self.limits)
+            choice
+            for choice in self.choices
+            if choice.server and not promises_asked_region(choice.server, self.limits)
         )
 
     @property
     def lockfile(self) -> Lockfile | None:
         """What to pin, or None when a requirement failed."""
         if not self.success:
-            # A lock pins everything or nothing: as in the specification, one failed requirement leaves none.
+            # A lock pins everything or nothing: as in the specification, one failed
+            # requirement leaves none.
             return None
-        entries = tuple(lock_entry(choice.requirement, choice.server) for choice in self.choices if choice.server)
+        entries = tuple(
+            lock_entry(choice.requirement, choice.server)
+            for choice in self.choices
+            if choice.server
+        )
         return Lockfile(
             agent_name=self.agent.name,
             agent_version=self.agent.version,
@@ -81,10 +98,13 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
     def explanation(self) -> Explanation:
         """Every choice and every rejection."""
         return self.explanation_of(
-            self.explain(choice, rejections(choice, self.limits, self.pool)) for choice in self.choices
+            self.explain(choice, rejections(choice, self.limits, self.pool))
+            for choice in self.choices
         )
 
-    def explanation_of(self, requirements: Iterable[RequirementExplanation]) -> Explanation:
+    def explanation_of(
+        self, requirements: Iterable[RequirementExplanation]
+    ) -> Explanation:
         """The explanation that holds these requirements."""
         return Explanation(
             agent_name=self.agent.name,
@@ -95,7 +115,9 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
             failed=self.failures or UNSET,
         )
 
-    def explain(self, choice: Choice, rejected: Iterable[Rejection]) -> RequirementExplanation:
+    def explain(
+        self, choice: Choice, rejected: Iterable[Rejection]
+    ) -> RequirementExplanation:
         """What became of one requirement, with these rejections."""
         return RequirementExplanation(
             category=choice.requirement.category,
@@ -106,7 +128,9 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Resolution:
+def resolve(
+    agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH
+) -> Resolution:
     """Choose a server for every requirement of `agent`.
 
     The order of `servers`, each at one version once, and of anything in the agent file never changes the outcome.
@@ -115,10 +139,14 @@ def resolve(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = E
     wanted = frozenset(requirement.category for requirement in agent.requires.mcp)
     # The categories are known, so servers of others need not be grouped.
     pool = pool_of(servers, wanted)
-    return _make_resolution(agent, pool, lambda need, limits: choose(need, limits, pool), resolved_at)
+    return _make_resolution(
+        agent, pool, lambda need, limits: choose(need, limits, pool), resolved_at
+    )
 
 
-def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable[[AgentFile], Resolution]:
+def resolver(
+    servers: Iterable[Server], *, resolved_at: str = EPOCH
+) -> Callable[[AgentFile], Resolution]:
     """A function that does what `resolve` does, for many agent files.
 
     The servers are sorted out only once, and so is a requirement that several agent files have under the same limits.
@@ -132,7 +160,9 @@ def resolver(servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Callable
     return lambda agent: _make_resolution(agent, pool, chosen, resolved_at)
 
 
-def explain(agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH) -> Explanation:
+def explain(
+    agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH
+) -> Explanation:
     """Every choice that `resolve` makes, and for every other server the reason against it."""
     return resolve(agent, servers, resolved_at=resolved_at).explanation
 
@@ -145,4 +175,6 @@ def _make_resolution(
 ) -> Resolution:
     limits = limits_of(agent)
     choices = tuple(chosen(need, limits) for need in requirements_of(agent))
-    return Resolution(agent=agent, limits=limits, pool=pool, choices=choices, resolved_at=resolved_at)
+    return Resolution(
+        agent=agent, limits=limits, pool=pool, choices=choices, resolved_at=resolved_at
+    )

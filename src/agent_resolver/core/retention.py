@@ -62,7 +62,9 @@ def _root_of(run: Run, known: Mapping[str, Run]) -> Run:
     return run
 
 
-def old_families(families: Iterable[Family], before: str, statuses: frozenset[RunStatus] = FINISHED) -> list[Family]:
+def old_families(
+    families: Iterable[Family], before: str, statuses: frozenset[RunStatus] = FINISHED
+) -> list[Family]:
     """The families that ended before a time, without those whose conversation a younger run goes on with.
 
     Args:
@@ -80,7 +82,9 @@ def old_families(families: Iterable[Family], before: str, statuses: frozenset[Ru
             continue
         kept[family.root.id] = family
         # A conversation is folded from all of its runs.
-        waiting += [home[run.continues] for run in family.members if run.continues in home]
+        waiting += [
+            home[run.continues] for run in family.members if run.continues in home
+        ]
     return [family for family in known if family.root.id not in kept]
 
 
@@ -90,7 +94,10 @@ def traces_of(runs: Iterable[Run]) -> frozenset[str]:
 
 
 def old_entries(
-    entries: Iterable[LedgerEntry], before: str, kept_traces: frozenset[str], only: frozenset[str] | None = None
+    entries: Iterable[LedgerEntry],
+    before: str,
+    kept_traces: frozenset[str],
+    only: frozenset[str] | None = None,
 ) -> list[LedgerEntry]:
     """The calls that ended before a time, without those of runs that are kept.
 
@@ -103,7 +110,11 @@ def old_entries(
         only: The traces that calls are removed of; None for all.
     """
     chosen = [entry for entry in entries if only is None or entry.trace_id in only]
-    ended = (entry for entry in chosen if entry.state in _ENDED and entry.trace_id not in kept_traces)
+    ended = (
+        entry
+        for entry in chosen
+        if entry.state in _ENDED and entry.trace_id not in kept_traces
+    )
     # What an older version of the program finished has no time for its end.
     return [entry for entry in ended if (entry.ended_at or entry.started_at) < before]
 
@@ -132,7 +143,9 @@ def old_actions(  # noqa: PLR0913 - what is asked for, and what is kept and gone
     """
     known = [action for action in actions if only is None or action.trace_id in only]
     kept = {
-        action.binding for action in known if action.trace_id not in gone and not _is_old(action, now, before, needed)
+        action.binding
+        for action in known
+        if action.trace_id not in gone and not _is_old(action, now, before, needed)
     }
     return [action for action in known if action.binding not in kept]
 
@@ -140,12 +153,17 @@ def old_actions(  # noqa: PLR0913 - what is asked for, and what is kept and gone
 def _is_old(action: PendingAction, now: str, before: str, needed: Unfinished) -> bool:
     if action.id in needed.actions or action.trace_id in needed.traces:
         return False
-    # What happened last: an answer comes before its use, and an action without one ends when its time runs out.
-    closed_at = action.used_at or action.answered_at or action.expires_at or action.asked_at
+    # What happened last: an answer comes before its use, and an action without one ends
+    # when its time runs out.
+    closed_at = (
+        action.used_at or action.answered_at or action.expires_at or action.asked_at
+    )
     return action.state(now) in _CLOSED and closed_at < before
 
 
-def last_old_record(records: Iterable[AuditRecord], now: str, before: str, needed: Unfinished) -> int:
+def last_old_record(
+    records: Iterable[AuditRecord], now: str, before: str, needed: Unfinished
+) -> int:
     """The position up to which the trail can be pruned; 0 if nothing can.
 
     The trail is one chain, so only its beginning can go: it ends before the first record that is too young, or that
@@ -154,7 +172,9 @@ def last_old_record(records: Iterable[AuditRecord], now: str, before: str, neede
     """
     last = 0
     for record in records:
-        is_needed = record.run in needed.runs or record.body.get("trace") in needed.traces
+        is_needed = (
+            record.run in needed.runs or record.body.get("trace") in needed.traces
+        )
         if is_needed or before <= record.at <= now:
             break
         if record.at < before:

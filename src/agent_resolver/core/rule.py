@@ -68,7 +68,10 @@ class Constraint(Struct, frozen=True, kw_only=True):
         value = self.value(limits)
         # An agent file spells the truth value in small letters.
         before = "true" if value is True else str(value)
-        return [Edit(self.edit, ".".join(self.path), before, after) for after in self.acceptable(server)]
+        return [
+            Edit(self.edit, ".".join(self.path), before, after)
+            for after in self.acceptable(server)
+        ]
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -87,7 +90,9 @@ class Check(Struct, frozen=True, kw_only=True):
 
     def is_beyond_edits(self, server: Server) -> bool:
         """True if no edit of an agent file helps: the rule is final, or the index does not state its fact."""
-        return self.is_final or (self.fact is not None and self.fact.value(server) is None)
+        return self.is_final or (
+            self.fact is not None and self.fact.value(server) is None
+        )
 
 
 def judge(requirement: Requirement, limits: Limits) -> Judge:
@@ -97,7 +102,8 @@ def judge(requirement: Requirement, limits: Limits) -> Judge:
     others = _prepare_checks(CHECKS[1:], requirement, limits)
 
     def first_broken(server: Server) -> Reason | None:
-        # The first check stands here as well: most servers of an index break it, and a call for each would be felt.
+        # The first check stands here as well: most servers of an index break it, and a
+        # call for each would be felt.
         if category not in server.categories:
             return no_category
         for other in others:
@@ -109,11 +115,16 @@ def judge(requirement: Requirement, limits: Limits) -> Judge:
     return first_broken
 
 
-def eligible(requirement: Requirement, limits: Limits, offering: Iterable[Server]) -> list[Server]:
+def eligible(
+    requirement: Requirement, limits: Limits, offering: Iterable[Server]
+) -> list[Server]:
     """The servers that break no rule, of those that offer the category; which rule the others break takes longer."""
-    # Scope by scope, since few servers are left after the first; a reason would have to be worded for each of them.
+    # Scope by scope, since few servers are left after the first; a reason would have to
+    # be worded for each of them.
     for scope in requirement.permissions:
-        offering = [server for server in offering if server.scopes and scope in server.scopes]
+        offering = [
+            server for server in offering if server.scopes and scope in server.scopes
+        ]
     for check in OTHER_CHECKS:
         judge_one = check.prepare(requirement, limits)
         if judge_one is not None:
@@ -121,7 +132,9 @@ def eligible(requirement: Requirement, limits: Limits, offering: Iterable[Server
     return [*offering]
 
 
-def broken_checks(server: Server, requirement: Requirement, limits: Limits) -> list[tuple[Check, Reason]]:
+def broken_checks(
+    server: Server, requirement: Requirement, limits: Limits
+) -> list[tuple[Check, Reason]]:
     """Every rule that `server` breaks, with its reason, in the order of `CHECKS`."""
     found = []
     for check in CHECKS:
@@ -132,17 +145,24 @@ def broken_checks(server: Server, requirement: Requirement, limits: Limits) -> l
     return found
 
 
-def every_broken(server: Server, requirement: Requirement, limits: Limits) -> tuple[Reason, ...]:
+def every_broken(
+    server: Server, requirement: Requirement, limits: Limits
+) -> tuple[Reason, ...]:
     """The reason of every rule that `server` breaks; nothing for a candidate that may be chosen."""
     return tuple(reason for _, reason in broken_checks(server, requirement, limits))
 
 
 def is_beyond_edits(server: Server, requirement: Requirement, limits: Limits) -> bool:
     """True if `server` breaks a rule and no edit of the agent file could change that."""
-    return any(check.is_beyond_edits(server) for check, _ in broken_checks(server, requirement, limits))
+    return any(
+        check.is_beyond_edits(server)
+        for check, _ in broken_checks(server, requirement, limits)
+    )
 
 
-def distance(requirement: Requirement, limits: Limits) -> Callable[[Server], tuple[int, int]]:
+def distance(
+    requirement: Requirement, limits: Limits
+) -> Callable[[Server], tuple[int, int]]:
     """A function that counts the rules that a server of the category breaks, and the scopes that it lacks."""
     needed = frozenset(requirement.permissions)
     others = _prepare_checks(OTHER_CHECKS, requirement, limits)
@@ -187,16 +207,25 @@ def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str
 
 
 def broken_data_rules(
-    what: str, residency: Iterable[Residency] | None, highest: Sensitivity | None, limits: RunLimits
+    what: str,
+    residency: Iterable[Residency] | None,
+    highest: Sensitivity | None,
+    limits: RunLimits,
 ) -> tuple[Reason, ...]:
     """The rules about data that something else than a server breaks, such as a model; None is what is not known."""
     # Each caller's region must be promised, so each is judged by itself.
     regions = [_judge_residency(what, residency, asked) for asked in limits.residencies]
-    sensitivity = _judge_sensitivity(what, highest, limits.sensitivity) if limits.sensitivity else None
+    sensitivity = (
+        _judge_sensitivity(what, highest, limits.sensitivity)
+        if limits.sensitivity
+        else None
+    )
     return tuple(reason for reason in (*regions, sensitivity) if reason)
 
 
-def _prepare_checks(checks: Iterable[Check], requirement: Requirement, limits: Limits) -> list[Judge]:
+def _prepare_checks(
+    checks: Iterable[Check], requirement: Requirement, limits: Limits
+) -> list[Judge]:
     found = (check.prepare(requirement, limits) for check in checks)
     return [prepared for prepared in found if prepared]
 
@@ -216,7 +245,8 @@ def _prepare_scopes(requirement: Requirement, _limits: Limits) -> Judge:
 
     def judge_scopes(server: Server) -> Reason | None:
         offered = server.scopes
-        # Unknown is not the same as empty: the server may offer the scopes, so the message says how to state them.
+        # Unknown is not the same as empty: the server may offer the scopes, so the
+        # message says how to state them.
         if offered is None:
             asked = ", ".join(requirement.permissions)
             message = f"Agent requires the scopes {asked} but the server's scopes are not known"
@@ -224,8 +254,12 @@ def _prepare_scopes(requirement: Requirement, _limits: Limits) -> Judge:
             return Reason(RejectionCode.SCOPES_UNKNOWN, message + advice)
         if needed.issubset(offered):
             return None
-        missing = ", ".join(scope for scope in requirement.permissions if scope not in offered)
-        return Reason(RejectionCode.MISSING_SCOPE, f"Server missing required scopes: {missing}")
+        missing = ", ".join(
+            scope for scope in requirement.permissions if scope not in offered
+        )
+        return Reason(
+            RejectionCode.MISSING_SCOPE, f"Server missing required scopes: {missing}"
+        )
 
     return judge_scopes
 
@@ -234,9 +268,13 @@ def _prepare_forbidden(requirement: Requirement, limits: Limits) -> Judge | None
     found = forbidden_scopes(requirement, limits) if limits.forbid else []
     if not found:
         return None
-    # The first pattern in code-point order is named, so that the order in the agent file does not reach the message.
+    # The first pattern in code-point order is named, so that the order in the agent
+    # file does not reach the message.
     pattern, scope = found[0]
-    reason = Reason(RejectionCode.FORBIDDEN_ACTION, f"Agent forbids '{pattern}' which matches '{scope}'")
+    reason = Reason(
+        RejectionCode.FORBIDDEN_ACTION,
+        f"Agent forbids '{pattern}' which matches '{scope}'",
+    )
     # The agent file alone decides this, so every server gets the same reason.
     return lambda _server: reason
 
@@ -256,15 +294,21 @@ def _prepare_residency(_requirement: Requirement, limits: Limits) -> Judge | Non
     return judge_server
 
 
-def _judge_residency(what: str, residency: Iterable[Residency] | None, asked: Residency) -> Reason | None:
+def _judge_residency(
+    what: str, residency: Iterable[Residency] | None, asked: Residency
+) -> Reason | None:
     if residency is None:
         message = f"Agent requires '{asked}' but the {what}'s residency is not known"
         return Reason(RejectionCode.RESIDENCY_UNKNOWN, message)
-    # The specification: a server that says `any` fits an agent that asks for one region.
+    # The specification: a server that says `any` fits an agent that asks for one
+    # region.
     if asked in residency or "any" in residency:
         return None
     offered = ", ".join(residency) or "(none)"
-    return Reason(RejectionCode.RESIDENCY_MISMATCH, f"Agent requires '{asked}' but {what} supports: {offered}")
+    return Reason(
+        RejectionCode.RESIDENCY_MISMATCH,
+        f"Agent requires '{asked}' but {what} supports: {offered}",
+    )
 
 
 def _prepare_sensitivity(_requirement: Requirement, limits: Limits) -> Judge | None:
@@ -282,7 +326,9 @@ def _prepare_sensitivity(_requirement: Requirement, limits: Limits) -> Judge | N
     return judge_server
 
 
-def _judge_sensitivity(what: str, highest: Sensitivity | None, asked: Sensitivity) -> Reason | None:
+def _judge_sensitivity(
+    what: str, highest: Sensitivity | None, asked: Sensitivity
+) -> Reason | None:
     if highest is None:
         message = f"Agent sensitivity '{asked}' but the {what}'s max is not known"
         return Reason(RejectionCode.SENSITIVITY_UNKNOWN, message)
@@ -318,7 +364,8 @@ def _overlay_advice(server: Server, facts: Mapping[str, object]) -> str:
     return f"; if it offers that, write in {OVERLAY_NAME}: {overlay_line(server.id, facts)}"
 
 
-# The specification fixes the order: the first rule that a server breaks is the reason of its rejection.
+# The specification fixes the order: the first rule that a server breaks is the reason
+# of its rejection.
 CHECKS: Final = (
     Check(
         codes=(RejectionCode.MISSING_CATEGORY,),
@@ -346,7 +393,8 @@ CHECKS: Final = (
             path=("constraints", "data", "residency"),
             value=attrgetter("residency"),
             edit=EditKind.ACCEPT_RESIDENCY,
-            # A server passes in any case once the agent gives up its region, so `any` is always among the ways.
+            # A server passes in any case once the agent gives up its region, so `any`
+            # is always among the ways.
             acceptable=lambda server: sorted({*(server.residency or ()), "any"}),
         ),
     ),
@@ -358,7 +406,9 @@ CHECKS: Final = (
             path=("constraints", "data", "sensitivity"),
             value=attrgetter("sensitivity"),
             edit=EditKind.LOWER_SENSITIVITY,
-            acceptable=lambda server: [server.max_sensitivity] if server.max_sensitivity else [],
+            acceptable=lambda server: (
+                [server.max_sensitivity] if server.max_sensitivity else []
+            ),
         ),
     ),
     Check(
@@ -391,6 +441,9 @@ FACTS: Final = (
 """The facts of a server that a report of its choice states."""
 
 CONSTRAINTS: Final = tuple(
-    sorted((check.constraint for check in CHECKS if check.constraint), key=lambda found: found.name == "forbid")
+    sorted(
+        (check.constraint for check in CHECKS if check.constraint),
+        key=lambda found: found.name == "forbid",
+    )
 )
 """The constraints in the order in which reports state them: what is forbidden comes last, as it may be long."""

@@ -9,7 +9,14 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from agent_resolver.core.schema_document import ANNOTATIONS, MAX_LEVELS, Document, Schema, bare, token
+from agent_resolver.core.schema_document import (
+    ANNOTATIONS,
+    MAX_LEVELS,
+    Document,
+    Schema,
+    bare,
+    token,
+)
 from agent_resolver.core.schema_inclusion import Gap, Reason, below, gaps, shown
 
 Side = Literal["input", "output"]
@@ -18,22 +25,50 @@ _ALWAYS_BREAKING: Final = frozenset({Reason.TOO_LARGE, Reason.UNKNOWN})
 """What cannot be judged at all, in whichever direction it changed."""
 
 _WHY: Final[dict[Reason, tuple[str, str]]] = {
-    Reason.ALTERNATIVE: ("callers that use this alternative are refused", "readers may see an alternative that is new"),
-    Reason.BOUND: ("values that were within bounds are refused", "readers may see values that were out of bounds"),
-    Reason.CLOSED: ("callers that give it are refused", "readers may see it where nothing was allowed"),
+    Reason.ALTERNATIVE: (
+        "callers that use this alternative are refused",
+        "readers may see an alternative that is new",
+    ),
+    Reason.BOUND: (
+        "values that were within bounds are refused",
+        "readers may see values that were out of bounds",
+    ),
+    Reason.CLOSED: (
+        "callers that give it are refused",
+        "readers may see it where nothing was allowed",
+    ),
     Reason.OPEN: (
         "callers could give anything here, since the object takes members that it does not name",
         "readers may see anything here, since the object has members that it does not name",
     ),
-    Reason.REFUSED: ("nothing is taken here any more", "readers may see something where nothing was allowed"),
-    Reason.REQUIRED: ("callers that leave it out are refused", "readers may find it missing"),
-    Reason.TEXT: ("texts that were taken may be refused", "readers may see texts of another form"),
-    Reason.TOO_LARGE: ("it nests too deep or has too many alternatives to be judged",) * 2,
-    Reason.TYPE: ("a type that was taken is refused", "readers may see a type that is new"),
-    Reason.UNIQUE: ("lists that repeat an item are refused", "readers may see lists that repeat an item"),
+    Reason.REFUSED: (
+        "nothing is taken here any more",
+        "readers may see something where nothing was allowed",
+    ),
+    Reason.REQUIRED: (
+        "callers that leave it out are refused",
+        "readers may find it missing",
+    ),
+    Reason.TEXT: (
+        "texts that were taken may be refused",
+        "readers may see texts of another form",
+    ),
+    Reason.TOO_LARGE: ("it nests too deep or has too many alternatives to be judged",)
+    * 2,
+    Reason.TYPE: (
+        "a type that was taken is refused",
+        "readers may see a type that is new",
+    ),
+    Reason.UNIQUE: (
+        "lists that repeat an item are refused",
+        "readers may see lists that repeat an item",
+    ),
     Reason.UNJUDGED: ("it cannot be judged, so it counts as breaking",) * 2,
     Reason.UNKNOWN: ("the keyword is not known, so it counts as breaking",) * 2,
-    Reason.VALUES: ("values that were taken are refused", "readers may see values that are new"),
+    Reason.VALUES: (
+        "values that were taken are refused",
+        "readers may see values that are new",
+    ),
 }
 _HARMLESS: Final = {
     "input": "all that was taken is taken, and more",
@@ -57,7 +92,9 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
     why: str
 
 
-def schema_changes(before: Schema, after: Schema, side: Side) -> tuple[SchemaChange, ...]:
+def schema_changes(
+    before: Schema, after: Schema, side: Side
+) -> tuple[SchemaChange, ...]:
     """Everything that changed from one version of a schema to the next, sorted by where it is.
 
     1. What the old version took and the new one may refuse, and the other way round: one of the two breaks somebody.
@@ -73,43 +110,89 @@ def schema_changes(before: Schema, after: Schema, side: Side) -> tuple[SchemaCha
     if not old.fault and not new.fault:
         found += _annotation_changes(before, after)
     if not found:
-        found = [SchemaChange(path="$", keyword="", before=None, after=None, is_breaking=False, why=_REWRITTEN)]
+        found = [
+            SchemaChange(
+                path="$",
+                keyword="",
+                before=None,
+                after=None,
+                is_breaking=False,
+                why=_REWRITTEN,
+            )
+        ]
     return tuple(sorted(found, key=_change_sort_key))
 
 
 def _change_sort_key(change: SchemaChange) -> tuple[object, ...]:
-    return (change.path, change.keyword, not change.is_breaking, change.before or "", change.after or "")
+    return (
+        change.path,
+        change.keyword,
+        not change.is_breaking,
+        change.before or "",
+        change.after or "",
+    )
 
 
-def _meaning_changes(old: Document, new: Document, side: Side) -> Iterator[SchemaChange]:
+def _meaning_changes(
+    old: Document, new: Document, side: Side
+) -> Iterator[SchemaChange]:
     # The same without annotations: only these have changed.
     if token(old.root) == token(new.root):
         return
-    # The question is asked in both directions; in the second, the sides of a gap are swapped to keep old before new.
+    # The question is asked in both directions; in the second, the sides of a gap are
+    # swapped to keep old before new.
     lost = [(gap, gap.narrow, gap.wide) for gap in gaps(old, new)]
     gained = [(gap, gap.wide, gap.narrow) for gap in gaps(new, old)]
     breaking, harmless = (lost, gained) if side == "input" else (gained, lost)
     # A gap that both directions find is reported once, as a breaking change.
     told = {(gap.path, gap.keyword, was, now) for gap, was, now in breaking}
-    yield from (_change_of_gap(gap, was, now, _WHY[gap.reason][side == "output"]) for gap, was, now in breaking)
+    yield from (
+        _change_of_gap(gap, was, now, _WHY[gap.reason][side == "output"])
+        for gap, was, now in breaking
+    )
     for gap, was, now in harmless:
         if (gap.path, gap.keyword, was, now) not in told:
             unknown = _WHY[gap.reason][0] if gap.reason in _ALWAYS_BREAKING else None
-            yield _change_of_gap(gap, was, now, unknown or _HARMLESS[side], is_breaking=unknown is not None)
+            yield _change_of_gap(
+                gap,
+                was,
+                now,
+                unknown or _HARMLESS[side],
+                is_breaking=unknown is not None,
+            )
 
 
 def _change_of_gap(
-    gap: Gap, before: str | None, after: str | None, why: str, *, is_breaking: bool = True
+    gap: Gap,
+    before: str | None,
+    after: str | None,
+    why: str,
+    *,
+    is_breaking: bool = True,
 ) -> SchemaChange:
     return SchemaChange(
-        path=gap.path, keyword=gap.keyword, before=before, after=after, is_breaking=is_breaking, why=why
+        path=gap.path,
+        keyword=gap.keyword,
+        before=before,
+        after=after,
+        is_breaking=is_breaking,
+        why=why,
     )
 
 
 def _annotation_changes(before: Schema, after: Schema) -> Iterator[SchemaChange]:
-    for path, keyword, was, now in _Walk(Document(before), Document(after)).differences(before, after, "$", 0):
+    for path, keyword, was, now in _Walk(Document(before), Document(after)).differences(
+        before, after, "$", 0
+    ):
         why = _DEFAULT if keyword == "default" else _SAYS
-        yield SchemaChange(path=path, keyword=keyword, before=was, after=now, is_breaking=False, why=why)
+        yield SchemaChange(
+            path=path,
+            keyword=keyword,
+            before=was,
+            after=now,
+            is_breaking=False,
+            why=why,
+        )
 
 
 class _Walk:
@@ -124,31 +207,53 @@ class _Walk:
         self, before: object, after: object, path: str, level: int
     ) -> Iterator[tuple[str, str, str | None, str | None]]:
         """Each annotation that differs: its place, its name, what it was and what it is."""
-        if not isinstance(before, dict) or not isinstance(after, dict) or (id(before), id(after)) in self._seen:
+        if (
+            not isinstance(before, dict)
+            or not isinstance(after, dict)
+            or (id(before), id(after)) in self._seen
+        ):
             return
         self._seen.add((id(before), id(after)))
         if level > MAX_LEVELS:
             return
         for keyword in sorted(ANNOTATIONS & {*before, *after}):
-            was, now = (shown(node[keyword]) if keyword in node else None for node in (before, after))
+            was, now = (
+                shown(node[keyword]) if keyword in node else None
+                for node in (before, after)
+            )
             if was != now:
                 yield path, keyword, was, now
         # The walk ends where one side has no schema, or where it is `true` or `false`.
         for first, second, inside in _shared_subschemas(before, after, path):
             yield from self.differences(first, second, inside, level + 1)
         if "$ref" in before and "$ref" in after:
-            targets = self._before.target(before["$ref"]), self._after.target(after["$ref"])
+            targets = (
+                self._before.target(before["$ref"]),
+                self._after.target(after["$ref"]),
+            )
             yield from self.differences(*targets, path, level + 1)
 
 
-def _shared_subschemas(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[tuple[Any, Any, str]]:
+def _shared_subschemas(
+    before: dict[str, Any], after: dict[str, Any], path: str
+) -> Iterator[tuple[Any, Any, str]]:
     """The schemas that both have at one place, and what values there are called."""
-    for name in sorted(before.get("properties", {}).keys() & after.get("properties", {}).keys()):
+    for name in sorted(
+        before.get("properties", {}).keys() & after.get("properties", {}).keys()
+    ):
         yield before["properties"][name], after["properties"][name], below(path, name)
-    for keyword, inside in (("items", f"{path}[*]"), ("additionalProperties", f"{path}.*")):
+    for keyword, inside in (
+        ("items", f"{path}[*]"),
+        ("additionalProperties", f"{path}.*"),
+    ):
         yield before.get(keyword), after.get(keyword), inside
     for keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
-        # Alternatives at the end that only one side has are left out: they have no counterpart to compare words with.
+        # Alternatives at the end that only one side has are left out: they have no
+        # counterpart to compare words with.
         pairs = zip(before.get(keyword, ()), after.get(keyword, ()), strict=False)
         for position, (first, second) in enumerate(pairs):
-            yield first, second, f"{path}[{position}]" if keyword == "prefixItems" else path
+            yield (
+                first,
+                second,
+                f"{path}[{position}]" if keyword == "prefixItems" else path,
+            )

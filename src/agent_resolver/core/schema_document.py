@@ -44,8 +44,11 @@ GROUPS: Final[tuple[tuple[str, ...], ...]] = (
 
 # These keywords hold or name schemas, and refuse no value by themselves.
 _PLACES: Final = frozenset({"$defs", "$id", "$schema", "definitions"})
-# The places of schemas inside a schema: in a map by name, in a list, or as the one value of a keyword.
-_OF_NAMES: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+# The places of schemas inside a schema: in a map by name, in a list, or as the one
+# value of a keyword.
+_OF_NAMES: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
 _OF_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _OF_ONE: Final = frozenset(
     {
@@ -62,8 +65,15 @@ _OF_ONE: Final = frozenset(
         "unevaluatedProperties",
     }
 )
-# These change what a reference means, and references are followed only as plain JSON pointers.
-_EMBEDDED: Final = ("$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef")
+# These change what a reference means, and references are followed only as plain JSON
+# pointers.
+_EMBEDDED: Final = (
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$recursiveAnchor",
+    "$recursiveRef",
+)
 
 _ATOMS: Final = {
     "array": frozenset({"array"}),
@@ -77,7 +87,12 @@ _ATOMS: Final = {
 ALL_TYPES: Final = frozenset().union(*_ATOMS.values())
 """The types that no value has two of; a number is an integer or a fraction."""
 
-_PYTHON_TYPES: Final[dict[type, str]] = {type(None): "null", bool: "boolean", str: "string", dict: "object"}
+_PYTHON_TYPES: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    str: "string",
+    dict: "object",
+}
 
 MAX_LEVELS: Final = 64
 """How many schemas inside each other, references followed, are looked into."""
@@ -104,7 +119,8 @@ def token(value: object) -> str:
 
 def _normalize(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     match value:
-        # Instances are equal by mathematical value (JSON Schema core, section 4.2.2): `1.0` is `1`.
+        # Instances are equal by mathematical value (JSON Schema core, section 4.2.2):
+        # `1.0` is `1`.
         case float() if value.is_integer():
             return int(value)
         case list() | tuple():
@@ -130,10 +146,17 @@ def transform(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -
     """
     if not isinstance(schema, dict):
         return schema
-    return {key: _transform_member(key, value, change) for key, value in change(schema).items()}
+    return {
+        key: _transform_member(key, value, change)
+        for key, value in change(schema).items()
+    }
 
 
-def _transform_member(key: str, value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401 - a JSON value
+def _transform_member(
+    key: str,
+    value: Any,  # noqa: ANN401 - any JSON value
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Any:  # noqa: ANN401 - a JSON value
     if key in _OF_NAMES and isinstance(value, dict):
         return {name: transform(member, change) for name, member in value.items()}
     if key in _OF_LISTS and isinstance(value, list):
@@ -144,20 +167,26 @@ def _transform_member(key: str, value: Any, change: Callable[[dict[str, Any]], d
 def types_of(node: dict[str, Any]) -> frozenset[str]:
     """The types that a value may have, as far as `type`, `enum` and `const` say."""
     values = values_of(node)
-    return declared_types(node) if values is None else frozenset(map(type_of, values.values()))
+    return (
+        declared_types(node)
+        if values is None
+        else frozenset(map(type_of, values.values()))
+    )
 
 
 def declared_types(node: dict[str, Any]) -> frozenset[str]:
     """The types that `type` allows."""
     names = node.get("type", tuple(_ATOMS))
-    return frozenset().union(*(_ATOMS[name] for name in ([names] if isinstance(names, str) else names)))
+    return frozenset().union(
+        *(_ATOMS[name] for name in ([names] if isinstance(names, str) else names))
+    )
 
 
 def type_of(value: object) -> str:
     """The one type of a JSON value."""
     if is_number(value):
-        # For `type`, a number without a fractional part is an integer, however it is written (validation, section
-        # 6.1.1).
+        # For `type`, a number without a fractional part is an integer, however it is
+        # written (validation, section 6.1.1).
         return "integer" if isinstance(value, int) or value.is_integer() else "fraction"
     return _PYTHON_TYPES.get(type(value), "array")
 
@@ -174,7 +203,11 @@ def values_of(node: dict[str, Any]) -> dict[str, Any] | None:
         return None
     # With `enum` and `const` side by side, a value must be in both.
     found = {token(value): value for value in lists[0] if type_of(value) in types}
-    kept = {token(value) for values in lists[1:] for value in values} if lists[1:] else found.keys()
+    kept = (
+        {token(value) for values in lists[1:] for value in values}
+        if lists[1:]
+        else found.keys()
+    )
     return {key: value for key, value in found.items() if key in kept}
 
 
@@ -216,8 +249,8 @@ class Document:
             (
                 key
                 for node in _walk_objects(self.root)
-                # At the root, `$id` only names the document; further inside, it would change what references are
-                # relative to.
+                # At the root, `$id` only names the document; further inside, it would
+                # change what references are relative to.
                 for key in (_EMBEDDED if node is self.root else (*_EMBEDDED, "$id"))
                 if isinstance(node.get(key), str)
             ),
@@ -229,13 +262,18 @@ class Document:
             key
             for node in self._schemas.values()
             for key, value in node.items()
-            if (key in _SHAPES and not _SHAPES[key](value)) or (key == "$ref" and self.target(value) is None)
+            if (key in _SHAPES and not _SHAPES[key](value))
+            or (key == "$ref" and self.target(value) is None)
         )
         return next(faults, None)
 
     def _circular(self) -> str | None:
-        # A circle through a member ends, as every value does; one of references to the same value never does.
-        needed = {key: set(map(id, self._at_once(node))) for key, node in self._schemas.items()}
+        # A circle through a member ends, as every value does; one of references to the
+        # same value never does.
+        needed = {
+            key: set(map(id, self._at_once(node)))
+            for key, node in self._schemas.items()
+        }
         try:
             TopologicalSorter(needed).prepare()
         except CycleError:
@@ -255,32 +293,47 @@ class Document:
 
     def target(self, reference: str) -> Schema | None:
         """The schema that a reference points at, or None where there is none in this document."""
-        # A reference leads only to a place in this document: nothing is ever fetched for a schema.
+        # A reference leads only to a place in this document: nothing is ever fetched
+        # for a schema.
         if not reference.startswith("#/"):
             return self.root if reference == "#" else None
         found: Any = self.root
-        # RFC 6901: the fragment is percent-decoded first (section 6), and in each step `~1` before `~0` (section 4).
+        # RFC 6901: the fragment is percent-decoded first (section 6), and in each step
+        # `~1` before `~0` (section 4).
         for step in unquote(reference[2:]).split("/"):
             found = _member_at(found, step.replace("~1", "/").replace("~0", "~"))
-        # A pointer may also lead to an object that is not a schema, such as the map of `properties`.
+        # A pointer may also lead to an object that is not a schema, such as the map of
+        # `properties`.
         return found if isinstance(found, bool) or id(found) in self._schemas else None
 
     def parts(self, node: dict[str, Any]) -> Parts:
         """The node taken apart; the same parts, not only equal ones, each time."""
         known = self._parts.get(id(node))
         if known is None:
-            # The node is kept with its parts, so that no other node can get its identity.
+            # The node is kept with its parts, so that no other node can get its
+            # identity.
             known = self._parts[id(node)] = (node, self._taken_apart(node))
         return known[1]
 
     def _taken_apart(self, node: dict[str, Any]) -> Parts:
         every = [self.target(node["$ref"])] if "$ref" in node else []
         every += node.get("allOf", [])
-        choices = tuple((keyword, tuple(node[keyword])) for keyword in ALTERNATIVES if keyword in node)
-        own = {key: value for key, value in node.items() if key not in _PLACES and key not in _REFERRING}
-        # A node from which nothing was taken stays the same object, since pairs of schemas are remembered by identity.
+        choices = tuple(
+            (keyword, tuple(node[keyword]))
+            for keyword in ALTERNATIVES
+            if keyword in node
+        )
+        own = {
+            key: value
+            for key, value in node.items()
+            if key not in _PLACES and key not in _REFERRING
+        }
+        # A node from which nothing was taken stays the same object, since pairs of
+        # schemas are remembered by identity.
         return Parts(
-            own if len(own) < len(node) else node, tuple(schema for schema in every if schema is not None), choices
+            own if len(own) < len(node) else node,
+            tuple(schema for schema in every if schema is not None),
+            choices,
         )
 
 
@@ -296,7 +349,13 @@ def _walk_schemas(schema: object) -> Iterator[dict[str, Any]]:
         if key in _OF_NAMES and isinstance(value, dict):
             inner: Iterable[object] = value.values()
         else:
-            inner = value if key in _OF_LISTS and isinstance(value, list) else [value] if key in _OF_ONE else []
+            inner = (
+                value
+                if key in _OF_LISTS and isinstance(value, list)
+                else [value]
+                if key in _OF_ONE
+                else []
+            )
         for each in inner:
             yield from _walk_schemas(each)
 
@@ -304,16 +363,29 @@ def _walk_schemas(schema: object) -> Iterator[dict[str, Any]]:
 def _walk_objects(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-    # Unlike `_walk_schemas`, this looks below unknown keywords too, which may hold schemas.
-    for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    # Unlike `_walk_schemas`, this looks below unknown keywords too, which may hold
+    # schemas.
+    for member in (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else ()
+    ):
         yield from _walk_objects(member)
 
 
 def _member_at(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
     if isinstance(value, dict):
         return value.get(step)
-    # A long row of digits is refused before `int` reads it, and `isdecimal` alone would take digits of other scripts.
-    is_position = isinstance(value, list) and step.isdecimal() and step.isascii() and len(step) < len(str(10**9))
+    # A long row of digits is refused before `int` reads it, and `isdecimal` alone would
+    # take digits of other scripts.
+    is_position = (
+        isinstance(value, list)
+        and step.isdecimal()
+        and step.isascii()
+        and len(step) < len(str(10**9))
+    )
     return value[int(step)] if is_position and int(step) < len(value) else None
 
 
@@ -337,29 +409,49 @@ class _Sameness:
             case dict(), dict():
                 return (
                     first.keys() == second.keys()
-                    and all(self.holds(first[key], second[key], level + 1) for key in first)
+                    and all(
+                        self.holds(first[key], second[key], level + 1) for key in first
+                    )
                     and self._targets(first.get("$ref"), second.get("$ref"), level)
                 )
             case list(), list():
                 return len(first) == len(second) and all(
-                    self.holds(*pair, level + 1) for pair in zip(first, second, strict=True)
+                    self.holds(*pair, level + 1)
+                    for pair in zip(first, second, strict=True)
                 )
         return token(first) == token(second)
 
     def _targets(self, first: object, second: object, level: int) -> bool:
-        # A pair of references that was followed before is taken to hold, which ends a comparison that goes in a circle.
-        if not isinstance(first, str) or not isinstance(second, str) or (first, second) in self._followed:
+        # A pair of references that was followed before is taken to hold, which ends a
+        # comparison that goes in a circle.
+        if (
+            not isinstance(first, str)
+            or not isinstance(second, str)
+            or (first, second) in self._followed
+        ):
             return True
         self._followed.add((first, second))
-        found, other = self._documents[0].target(first), self._documents[1].target(second)
-        return found is not None and other is not None and self.holds(found, other, level + 1)
+        found, other = (
+            self._documents[0].target(first),
+            self._documents[1].target(second),
+        )
+        return (
+            found is not None
+            and other is not None
+            and self.holds(found, other, level + 1)
+        )
 
 
-# What each keyword may be set to. Files are read as they are, so that a schema in them may be none.
+# What each keyword may be set to. Files are read as they are, so that a schema in them
+# may be none.
 
 
 def _is_count(value: object) -> bool:
-    return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
+    return (
+        is_number(value)
+        and value >= 0
+        and (isinstance(value, int) or value.is_integer())
+    )
 
 
 def _is_list_of_text(value: object) -> bool:
@@ -376,7 +468,9 @@ def _is_map_of_schemas(value: object) -> bool:
 
 def _is_type(value: object) -> bool:
     names = value if isinstance(value, list) else [value]
-    return bool(names) and all(isinstance(name, str) and name in _ATOMS for name in names)
+    return bool(names) and all(
+        isinstance(name, str) and name in _ATOMS for name in names
+    )
 
 
 _SHAPES: Final[dict[str, Callable[[Any], bool]]] = {

@@ -42,13 +42,30 @@ _COUNTS: Final = {
     "array": ("minItems", "maxItems"),
     "object": ("minProperties", "maxProperties"),
 }
-# The keywords that are compared by what they mean; `_others` takes every other keyword of a wide schema as it stands.
+# The keywords that are compared by what they mean; `_others` takes every other keyword
+# of a wide schema as it stands.
 _JUDGED: Final = frozenset(
     {
         *_SAME_TEXT,
         *(keyword for pair in _COUNTS.values() for keyword in pair),
-        *("additionalProperties", "const", "enum", "exclusiveMaximum", "exclusiveMinimum", "items", "maximum"),
-        *("minimum", "multipleOf", "patternProperties", "prefixItems", "properties", "propertyNames", "required"),
+        *(
+            "additionalProperties",
+            "const",
+            "enum",
+            "exclusiveMaximum",
+            "exclusiveMinimum",
+            "items",
+            "maximum",
+        ),
+        *(
+            "minimum",
+            "multipleOf",
+            "patternProperties",
+            "prefixItems",
+            "properties",
+            "propertyNames",
+            "required",
+        ),
         *("type", "uniqueItems"),
     }
 )
@@ -91,19 +108,28 @@ def gaps(narrow: Document, wide: Document) -> list[Gap]:
 
     Both are documents without annotations, as `bare` leaves them.
     """
-    # A document with a fault means nothing that could be compared, so there is one gap, at its root.
+    # A document with a fault means nothing that could be compared, so there is one gap,
+    # at its root.
     if fault := narrow.fault or wide.fault:
         return [Gap("$", fault, None, None, Reason.UNJUDGED)]
     try:
         # Several parts of a schema may find the same gap, which is reported once.
-        return list(dict.fromkeys(_Comparison(narrow, wide).compare(narrow.root, wide.root, "$", 0)))
+        return list(
+            dict.fromkeys(
+                _Comparison(narrow, wide).compare(narrow.root, wide.root, "$", 0)
+            )
+        )
     except TooLarge:
         return [Gap("$", "", None, None, Reason.TOO_LARGE)]
 
 
 def below(path: str, name: str) -> str:
     """The path of a member of an object."""
-    return f"{path}.{name}" if _PLAIN_NAME.fullmatch(name) else f"{path}[{msgspec.json.encode(name).decode()}]"
+    return (
+        f"{path}.{name}"
+        if _PLAIN_NAME.fullmatch(name)
+        else f"{path}[{msgspec.json.encode(name).decode()}]"
+    )
 
 
 class _Comparison:
@@ -121,7 +147,9 @@ class _Comparison:
         self._cases: dict[int, list[dict[str, Any]]] = {}
         self._left = _MAX_COMPARISONS
 
-    def compare(self, narrow: Schema, wide: Schema, path: str, level: int) -> Iterator[Gap]:
+    def compare(
+        self, narrow: Schema, wide: Schema, path: str, level: int
+    ) -> Iterator[Gap]:
         """Why not every value of `narrow` is one of `wide`.
 
         1. What takes nothing is in everything, and everything is in what takes anything.
@@ -133,20 +161,26 @@ class _Comparison:
         if wide is False:
             yield Gap(path, "", shown(narrow), "false", Reason.REFUSED)
             return
-        # One object stands for every `true`, so that a pair with it is recognised by identity.
+        # One object stands for every `true`, so that a pair with it is recognised by
+        # identity.
         narrow = _ANYTHING if narrow is True else narrow
         if (id(narrow), id(wide)) in self._seen:
             return
         self._seen[id(narrow), id(wide)] = None
         self._left -= 1
-        # A failed attempt takes its pairs back, so they may be compared again: the memory of pairs alone is no bound.
+        # A failed attempt takes its pairs back, so they may be compared again: the
+        # memory of pairs alone is no bound.
         if self._left <= 0 or level > MAX_LEVELS:
             raise TooLarge
-        # JSON Schema core, section 11: these two look at what all keywords beside them have evaluated, `$ref` included.
-        if unevaluated := next((keyword for keyword in _UNEVALUATED if keyword in wide), None):
+        # JSON Schema core, section 11: these two look at what all keywords beside them
+        # have evaluated, `$ref` included.
+        if unevaluated := next(
+            (keyword for keyword in _UNEVALUATED if keyword in wide), None
+        ):
             yield from self._unless_same(narrow, wide, path, unevaluated)
             return
-        # What is left is a conjunction: the own keywords, every schema beside them, and one schema of each choice.
+        # What is left is a conjunction: the own keywords, every schema beside them, and
+        # one schema of each choice.
         parts = self._wide.parts(wide)
         yield from self._own(narrow, parts.own, path, level)
         for schema in parts.every:
@@ -163,50 +197,73 @@ class _Comparison:
         # One gap is enough, and the generator does no work for the others.
         if next(self.compare(narrow, wide, path, level + 1), None) is None:
             return True
-        # These pairs were found to hold only while this one was assumed to; a dict keeps the order in which they came.
+        # These pairs were found to hold only while this one was assumed to; a dict
+        # keeps the order in which they came.
         while len(self._seen) > known:
             self._seen.popitem()
-        # Where a pair fails although others are assumed to hold, it fails without them too, so this can be remembered.
+        # Where a pair fails although others are assumed to hold, it fails without them
+        # too, so this can be remembered.
         self._failed.add(key)
         return False
 
-    def _own(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+    def _own(
+        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+    ) -> Iterator[Gap]:
         """The keywords of the wide schema itself; any one part of the narrow schema is enough to show it."""
         parts = self._narrow.parts(narrow)
         if not parts.every and not parts.choices:
             yield from self._keywords(parts.own, wide, path, level)
         elif wide and not self._part_fits(parts, wide, path, level):
-            # No part is enough alone, so the gaps come from the parts that say the most.
+            # No part is enough alone, so the gaps come from the parts that say the
+            # most.
             for schema in (parts.own,) if parts.own else parts.every:
                 yield from self.compare(schema, wide, path, level + 1)
-            # A schema of alternatives alone: each of them must fit, since a value may follow any of them.
-            for keyword, schemas in () if parts.own or parts.every else parts.choices[:1]:
+            # A schema of alternatives alone: each of them must fit, since a value may
+            # follow any of them.
+            for keyword, schemas in (
+                () if parts.own or parts.every else parts.choices[:1]
+            ):
                 for schema in schemas:
                     if not self._fits(schema, wide, path, level):
-                        yield from self._unfitting(schema, keyword, (wide,), path, level)
+                        yield from self._unfitting(
+                            schema, keyword, (wide,), path, level
+                        )
 
     def _part_fits(self, parts: Parts, wide: Schema, path: str, level: int) -> bool:
         alone = ((parts.own,) if parts.own else ()) + parts.every
         return any(self._fits(schema, wide, path, level) for schema in alone) or any(
-            all(self._fits(schema, wide, path, level) for schema in schemas) for _, schemas in parts.choices
+            all(self._fits(schema, wide, path, level) for schema in schemas)
+            for _, schemas in parts.choices
         )
 
-    # Alternatives ---------------------------------------------------------------------------------------------------
+    # Alternatives ---------------------------------------------------------------------
 
     def _choice(
-        self, narrow: dict[str, Any], keyword: str, wide: tuple[Schema, ...], path: str, level: int
+        self,
+        narrow: dict[str, Any],
+        keyword: str,
+        wide: tuple[Schema, ...],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """Alternatives of the wide schema; with `oneOf` no value may fit two of them."""
         parts = self._narrow.parts(narrow)
-        # Where two alternatives can hold at once, `oneOf` refuses the value, so only the same words are sure to mean
-        # the same.
+        # Where two alternatives can hold at once, `oneOf` refuses the value, so only
+        # the same words are sure to mean the same.
         if keyword == "oneOf" and not self._are_apart(wide):
             documents = (self._narrow, self._wide)
             mine = dict(parts.choices).get("oneOf")
             if mine is None or not same(list(mine), list(wide), documents):
-                yield Gap(path, keyword, None if mine is None else shown(mine), shown(wide), Reason.UNJUDGED)
+                yield Gap(
+                    path,
+                    keyword,
+                    None if mine is None else shown(mine),
+                    shown(wide),
+                    Reason.UNJUDGED,
+                )
             return
-        # The whole of the narrow schema may fit one alternative; if not, its own alternatives are looked at one by one.
+        # The whole of the narrow schema may fit one alternative; if not, its own
+        # alternatives are looked at one by one.
         if any(self._fits(narrow, schema, path, level) for schema in wide):
             return
         for case in self._alternatives(narrow):
@@ -219,7 +276,8 @@ class _Comparison:
             yield narrow
             return
         parts = self._narrow.parts(narrow)
-        # All parts of a schema hold together, so the alternatives of any one part cover all of its values.
+        # All parts of a schema hold together, so the alternatives of any one part cover
+        # all of its values.
         if parts.choices:
             for schema in parts.choices[0][1]:
                 yield from self._alternatives(schema)
@@ -229,13 +287,15 @@ class _Comparison:
             yield from self._split(narrow)
 
     def _split(self, narrow: dict[str, Any]) -> list[dict[str, Any]]:
-        # The same dicts come back each time, since pairs of schemas are remembered by identity.
+        # The same dicts come back each time, since pairs of schemas are remembered by
+        # identity.
         known = self._cases.get(id(narrow))
         if known is None:
             values, types = values_of(narrow), types_of(narrow)
             if values is not None:
                 known = [{"const": value} for value in values.values()]
-            # Of `type: [string, null]`, the text may fit one alternative and null another.
+            # Of `type: [string, null]`, the text may fit one alternative and null
+            # another.
             elif "type" in narrow and len(declared := _type_names(types)) > 1:
                 known = [{**narrow, "type": name} for name in declared]
             else:
@@ -244,30 +304,47 @@ class _Comparison:
         return known
 
     def _unfitting(
-        self, narrow: Schema, keyword: str, wide: tuple[Schema, ...], path: str, level: int
+        self,
+        narrow: Schema,
+        keyword: str,
+        wide: tuple[Schema, ...],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """Why no alternative takes `narrow`: what the one that is meant for it refuses, or that there is none."""
         # The gaps of the one alternative that is meant say more than that none fits.
         meant = [schema for schema in wide if self._are_alike(narrow, schema)]
-        found = list(self.compare(narrow, meant[0], path, level + 1)) if len(meant) == 1 else []
-        yield from found or [Gap(path, keyword, shown(narrow), None, Reason.ALTERNATIVE)]
+        found = (
+            list(self.compare(narrow, meant[0], path, level + 1))
+            if len(meant) == 1
+            else []
+        )
+        yield from found or [
+            Gap(path, keyword, shown(narrow), None, Reason.ALTERNATIVE)
+        ]
 
     def _are_alike(self, narrow: Schema, wide: Schema) -> bool:
         """Whether two alternatives are about the same values: those of one tag, or of one type."""
         first, second = self._plain(self._narrow, narrow), self._plain(self._wide, wide)
         if first is None or second is None or not types_of(first) & types_of(second):
             return False
-        return not any(_parts_values(first, second, name) for name in {*_tag_members(first), *_tag_members(second)})
+        return not any(
+            _parts_values(first, second, name)
+            for name in {*_tag_members(first), *_tag_members(second)}
+        )
 
     def _are_apart(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
-        # Every two alternatives are compared, so the work grows with the square of their number.
+        # Every two alternatives are compared, so the work grows with the square of
+        # their number.
         self._left -= len(schemas) ** 2
         if self._left <= 0:
             raise TooLarge
         plain = [self._plain(self._wide, schema) for schema in schemas]
         return all(
-            first is not None and second is not None and _exclude_each_other(first, second)
+            first is not None
+            and second is not None
+            and _exclude_each_other(first, second)
             for first, second in combinations(plain, 2)
         )
 
@@ -282,14 +359,19 @@ class _Comparison:
             schema = parts.every[0]
         return None
 
-    # Keywords -------------------------------------------------------------------------------------------------------
+    # Keywords -------------------------------------------------------------------------
 
-    def _keywords(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+    def _keywords(
+        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+    ) -> Iterator[Gap]:
         types = types_of(narrow)
         allowed = declared_types(wide)
-        # A type is reported once; the other keywords are judged for the types that both sides have.
+        # A type is reported once; the other keywords are judged for the types that both
+        # sides have.
         if not types <= allowed:
-            yield Gap(path, "type", _types_shown(narrow), _types_shown(wide), Reason.TYPE)
+            yield Gap(
+                path, "type", _types_shown(narrow), _types_shown(wide), Reason.TYPE
+            )
             types &= allowed
         if types:
             yield from _value_gaps(narrow, wide, path)
@@ -302,119 +384,197 @@ class _Comparison:
             yield from self._members(narrow, wide, path, level)
         yield from self._others(narrow, wide, path)
 
-    def _items(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+    def _items(
+        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+    ) -> Iterator[Gap]:
         """Each position of an array that the narrow schema allows, then all that follow."""
         (first, rest), (wide_first, wide_rest) = (
-            (node.get("prefixItems", []), node.get("items", True)) for node in (narrow, wide)
+            (node.get("prefixItems", []), node.get("items", True))
+            for node in (narrow, wide)
         )
         longest, most = max(len(first), len(wide_first)), _most_items(narrow)
         # An array of at most one item cannot repeat any.
         if wide.get("uniqueItems") and not narrow.get("uniqueItems") and most > 1:
-            yield Gap(path, "uniqueItems", _keyword_as_text(narrow, "uniqueItems"), "true", Reason.UNIQUE)
+            yield Gap(
+                path,
+                "uniqueItems",
+                _keyword_as_text(narrow, "uniqueItems"),
+                "true",
+                Reason.UNIQUE,
+            )
         # A position that the narrow schema cannot have need not fit.
         for position in range(int(min(longest, most))):
             here = first[position] if position < len(first) else rest
             there = wide_first[position] if position < len(wide_first) else wide_rest
-            yield from self._closed(here, there, (path, f"{path}[{position}]"), "items", level)
+            yield from self._closed(
+                here, there, (path, f"{path}[{position}]"), "items", level
+            )
         # Beyond both prefixes, one comparison stands for all positions.
         if most > longest:
-            yield from self._closed(rest, wide_rest, (path, f"{path}[*]"), "items", level)
+            yield from self._closed(
+                rest, wide_rest, (path, f"{path}[*]"), "items", level
+            )
 
-    def _members(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int) -> Iterator[Gap]:
+    def _members(
+        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+    ) -> Iterator[Gap]:
         """The members of an object: which must be there, and what each may be."""
         required = {*narrow.get("required", ())}
         for name in sorted({*wide.get("required", ())} - required):
             yield Gap(path, "required", None, shown(name), Reason.REQUIRED)
         if "propertyNames" in wide:
             names = narrow.get("propertyNames", _ANY_NAME)
-            yield from self.compare(names, wide["propertyNames"], f"{path} (names)", level + 1)
+            yield from self.compare(
+                names, wide["propertyNames"], f"{path} (names)", level + 1
+            )
         mine, theirs = narrow.get("properties", {}), wide.get("properties", {})
-        rest, wide_rest = narrow.get("additionalProperties", True), wide.get("additionalProperties", True)
-        # A pattern decides which schemas hold for a name, so without the same patterns no member can be compared.
+        rest, wide_rest = (
+            narrow.get("additionalProperties", True),
+            wide.get("additionalProperties", True),
+        )
+        # A pattern decides which schemas hold for a name, so without the same patterns
+        # no member can be compared.
         if not self._patterns_agree(narrow, wide):
             yield _unjudged_gap(path, "patternProperties", narrow, wide)
             return
         for name in sorted({*mine, *theirs}):
             inside = below(path, name)
             if name not in theirs:
-                yield from self._closed(mine[name], wide_rest, (inside, inside), "properties", level)
-            # A member that the narrow schema does not name falls under its `additionalProperties`.
+                yield from self._closed(
+                    mine[name], wide_rest, (inside, inside), "properties", level
+                )
+            # A member that the narrow schema does not name falls under its
+            # `additionalProperties`.
             elif name in mine or rest is not True:
-                yield from self.compare(mine.get(name, rest), theirs[name], inside, level + 1)
-            # An open object may have the member with any value, which is a gap of its own kind.
+                yield from self.compare(
+                    mine.get(name, rest), theirs[name], inside, level + 1
+                )
+            # An open object may have the member with any value, which is a gap of its
+            # own kind.
             elif not self._fits(rest, theirs[name], inside, level):
                 yield Gap(inside, "properties", None, shown(theirs[name]), Reason.OPEN)
-        yield from self._closed(rest, wide_rest, (path, f"{path}.*"), "additionalProperties", level)
+        yield from self._closed(
+            rest, wide_rest, (path, f"{path}.*"), "additionalProperties", level
+        )
 
     def _patterns_agree(self, narrow: dict[str, Any], wide: dict[str, Any]) -> bool:
         """Whether each name falls under the same patterns and properties on both sides."""
         mine, theirs = (node.get("patternProperties", {}) for node in (narrow, wide))
         if not mine and not theirs:
             return True
-        # The properties must agree as well: `additionalProperties` skips every name that either keyword takes.
+        # The properties must agree as well: `additionalProperties` skips every name
+        # that either keyword takes.
         names = [node.get("properties", {}).keys() for node in (narrow, wide)]
         return names[0] == names[1] and same(mine, theirs, (self._narrow, self._wide))
 
-    def _closed(self, narrow: Schema, wide: Schema, paths: tuple[str, str], keyword: str, level: int) -> Iterator[Gap]:
+    def _closed(
+        self,
+        narrow: Schema,
+        wide: Schema,
+        paths: tuple[str, str],
+        keyword: str,
+        level: int,
+    ) -> Iterator[Gap]:
         """Compare what stands where the wide schema may allow nothing at all."""
         if wide is False and narrow is not False:
-            yield Gap(paths[0], keyword, shown(narrow), None if keyword == "properties" else "false", Reason.CLOSED)
+            yield Gap(
+                paths[0],
+                keyword,
+                shown(narrow),
+                None if keyword == "properties" else "false",
+                Reason.CLOSED,
+            )
         else:
             yield from self.compare(narrow, wide, paths[1], level + 1)
 
-    def _others(self, narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
+    def _others(
+        self, narrow: dict[str, Any], wide: dict[str, Any], path: str
+    ) -> Iterator[Gap]:
         """Keywords that are only compared as they stand."""
-        # The first keyword of a group switches the others on: `then` without `if` refuses nothing.
+        # The first keyword of a group switches the others on: `then` without `if`
+        # refuses nothing.
         for group in GROUPS:
             if group[0] in wide:
-                mine, theirs = ({key: node[key] for key in group if key in node} for node in (narrow, wide))
+                mine, theirs = (
+                    {key: node[key] for key in group if key in node}
+                    for node in (narrow, wide)
+                )
                 yield from self._unless_same(mine, theirs, path, group[0])
-        # A keyword that is not known may refuse anything, unless the narrow schema has it in the same words.
+        # A keyword that is not known may refuse anything, unless the narrow schema has
+        # it in the same words.
         for keyword in sorted(wide.keys() - _JUDGED - _GROUPED):
-            if keyword not in narrow or not same(narrow[keyword], wide[keyword], (self._narrow, self._wide)):
+            if keyword not in narrow or not same(
+                narrow[keyword], wide[keyword], (self._narrow, self._wide)
+            ):
                 yield Gap(
-                    path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.UNKNOWN
+                    path,
+                    keyword,
+                    _keyword_as_text(narrow, keyword),
+                    _keyword_as_text(wide, keyword),
+                    Reason.UNKNOWN,
                 )
 
-    def _unless_same(self, narrow: dict[str, Any], wide: dict[str, Any], path: str, keyword: str) -> Iterator[Gap]:
+    def _unless_same(
+        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, keyword: str
+    ) -> Iterator[Gap]:
         if not same(narrow, wide, (self._narrow, self._wide)):
             yield _unjudged_gap(path, keyword, narrow, wide)
 
 
-# What needs no other schema -------------------------------------------------------------------------------------------
+# What needs no other schema -----------------------------------------------------------
 
 
-def _value_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str) -> Iterator[Gap]:
+def _value_gaps(
+    narrow: dict[str, Any], wide: dict[str, Any], path: str
+) -> Iterator[Gap]:
     keyword = next((keyword for keyword in ("enum", "const") if keyword in wide), None)
     if keyword is None:
         return
     values, allowed = values_of(narrow), values_of(wide) or {}
     if values is None:
         yield Gap(path, keyword, None, _keyword_as_text(wide, keyword), Reason.VALUES)
-    # Values of a type that the wide schema does not declare were reported with the type.
+    # Values of a type that the wide schema does not declare were reported with the
+    # type.
     elif lost := [
-        values[key] for key in sorted(values.keys() - allowed.keys()) if type_of(values[key]) in declared_types(wide)
+        values[key]
+        for key in sorted(values.keys() - allowed.keys())
+        if type_of(values[key]) in declared_types(wide)
     ]:
         yield Gap(path, keyword, shown(lost), None, Reason.VALUES)
 
 
-def _number_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+def _number_gaps(
+    narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
+) -> Iterator[Gap]:
     if not types & {"fraction", "integer"}:
         return
     numbers = _numeric_values(narrow)
-    # With the sign turned, an upper bound is a lower one, so both ends go through the same code.
-    for sign, inclusive, exclusive in ((1, "minimum", "exclusiveMinimum"), (-1, "maximum", "exclusiveMaximum")):
+    # With the sign turned, an upper bound is a lower one, so both ends go through the
+    # same code.
+    for sign, inclusive, exclusive in (
+        (1, "minimum", "exclusiveMinimum"),
+        (-1, "maximum", "exclusiveMaximum"),
+    ):
         is_whole = "fraction" not in types
         needed = _lower_bound(wide, sign, (inclusive, exclusive), is_whole=is_whole)
         given = _lower_bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
         # Values that are listed bound a number too, without any `minimum`.
         if numbers:
             given = max(given, (min(sign * number for number in numbers), False))
-        # Of two bounds at one number the exclusive one is stricter, and sorts behind the other: `False < True`.
+        # Of two bounds at one number the exclusive one is stricter, and sorts behind
+        # the other: `False < True`.
         if given < needed:
             keyword = inclusive if inclusive in wide else exclusive
-            yield Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.BOUND)
-    if "multipleOf" in wide and not _is_multiple(narrow.get("multipleOf"), numbers, wide["multipleOf"]):
+            yield Gap(
+                path,
+                keyword,
+                _keyword_as_text(narrow, keyword),
+                _keyword_as_text(wide, keyword),
+                Reason.BOUND,
+            )
+    if "multipleOf" in wide and not _is_multiple(
+        narrow.get("multipleOf"), numbers, wide["multipleOf"]
+    ):
         yield Gap(
             path,
             "multipleOf",
@@ -439,7 +599,8 @@ def _lower_bound(
     for keyword, is_exclusive in zip(keywords, (False, True), strict=True):
         if keyword in node:
             limit = sign * node[keyword]
-            # The least whole number above 1.5 is 2, and above 1 it is 2 as well: both kinds of bound become inclusive.
+            # The least whole number above 1.5 is 2, and above 1 it is 2 as well: both
+            # kinds of bound become inclusive.
             if is_whole:
                 found.append((floor(limit) + 1 if is_exclusive else ceil(limit), False))
             else:
@@ -451,25 +612,48 @@ def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> boo
     """Whether all numbers are multiples of `wide`; fractions are left to whoever can be exact about them."""
     if narrow is not None and narrow == wide:
         return True
-    # Without listed values, it is enough that the narrow `multipleOf` is itself a multiple.
+    # Without listed values, it is enough that the narrow `multipleOf` is itself a
+    # multiple.
     return isinstance(wide, int) and all(
         isinstance(number, int) and number % wide == 0 for number in numbers or [narrow]
     )
 
 
-def _count_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+def _count_gaps(
+    narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
+) -> Iterator[Gap]:
     for name, (least, most) in _COUNTS.items():
         if name not in types:
             continue
-        sizes = [len(value) for value in (values_of(narrow) or {}).values() if type_of(value) == name]
+        sizes = [
+            len(value)
+            for value in (values_of(narrow) or {}).values()
+            if type_of(value) == name
+        ]
         # Required members are a bound of their own, also without `minProperties`.
-        fewest = max(narrow.get(least, 0), min(sizes, default=0), _least_members(narrow) if name == "object" else 0)
+        fewest = max(
+            narrow.get(least, 0),
+            min(sizes, default=0),
+            _least_members(narrow) if name == "object" else 0,
+        )
         if wide.get(least, 0) > fewest:
-            yield Gap(path, least, _keyword_as_text(narrow, least), _keyword_as_text(wide, least), Reason.BOUND)
+            yield Gap(
+                path,
+                least,
+                _keyword_as_text(narrow, least),
+                _keyword_as_text(wide, least),
+                Reason.BOUND,
+            )
         # A closed list of `prefixItems` bounds an array without `maxItems`.
         greatest = _most_items(narrow) if name == "array" else narrow.get(most, inf)
         if wide.get(most, inf) < min(greatest, max(sizes, default=inf)):
-            yield Gap(path, most, _keyword_as_text(narrow, most), _keyword_as_text(wide, most), Reason.BOUND)
+            yield Gap(
+                path,
+                most,
+                _keyword_as_text(narrow, most),
+                _keyword_as_text(wide, most),
+                Reason.BOUND,
+            )
 
 
 def _least_members(node: dict[str, Any]) -> int:
@@ -479,16 +663,28 @@ def _least_members(node: dict[str, Any]) -> int:
 def _most_items(node: dict[str, Any]) -> float:
     """How many items an array may have."""
     limit: float = node.get("maxItems", inf)
-    return min(limit, len(node.get("prefixItems", ()))) if node.get("items") is False else limit
+    return (
+        min(limit, len(node.get("prefixItems", ())))
+        if node.get("items") is False
+        else limit
+    )
 
 
-def _text_gaps(narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]) -> Iterator[Gap]:
+def _text_gaps(
+    narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
+) -> Iterator[Gap]:
     """What a text must look like: nobody can tell whether one pattern or format covers another."""
     for keyword in _SAME_TEXT:
         # A `format` may be about any type, the other keywords are about text alone.
         counts = keyword in wide and ("string" in types or keyword == "format")
         if counts and token(narrow.get(keyword)) != token(wide[keyword]):
-            yield Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.TEXT)
+            yield Gap(
+                path,
+                keyword,
+                _keyword_as_text(narrow, keyword),
+                _keyword_as_text(wide, keyword),
+                Reason.TEXT,
+            )
 
 
 def _tag_members(node: dict[str, Any]) -> Iterator[str]:
@@ -502,7 +698,11 @@ def _parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> b
     """Whether a member tells values of both schemas apart, where it is there."""
     sides = [node.get("properties", {}).get(name) for node in (first, second)]
     values = [values_of(side) if isinstance(side, dict) else None for side in sides]
-    return values[0] is not None and values[1] is not None and not values[0].keys() & values[1].keys()
+    return (
+        values[0] is not None
+        and values[1] is not None
+        and not values[0].keys() & values[1].keys()
+    )
 
 
 def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -511,15 +711,30 @@ def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
     if not shared:
         return True
     values = values_of(first), values_of(second)
-    if values[0] is not None and values[1] is not None and not values[0].keys() & values[1].keys():
+    if (
+        values[0] is not None
+        and values[1] is not None
+        and not values[0].keys() & values[1].keys()
+    ):
         return True
-    # A tag tells two schemas apart only if one of them requires it: without the member, an object could fit both.
+    # A tag tells two schemas apart only if one of them requires it: without the member,
+    # an object could fit both.
     needed = {*first.get("required", ()), *second.get("required", ())}
-    return shared == {"object"} and any(_parts_values(first, second, name) for name in needed)
+    return shared == {"object"} and any(
+        _parts_values(first, second, name) for name in needed
+    )
 
 
-def _unjudged_gap(path: str, keyword: str, narrow: dict[str, Any], wide: dict[str, Any]) -> Gap:
-    return Gap(path, keyword, _keyword_as_text(narrow, keyword), _keyword_as_text(wide, keyword), Reason.UNJUDGED)
+def _unjudged_gap(
+    path: str, keyword: str, narrow: dict[str, Any], wide: dict[str, Any]
+) -> Gap:
+    return Gap(
+        path,
+        keyword,
+        _keyword_as_text(narrow, keyword),
+        _keyword_as_text(wide, keyword),
+        Reason.UNJUDGED,
+    )
 
 
 def _type_names(types: Iterable[str]) -> list[str]:

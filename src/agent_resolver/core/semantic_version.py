@@ -2,7 +2,8 @@
 
 import re
 
-# https://semver.org, section "Is there a suggested regular expression", without its capture groups.
+# https://semver.org, section "Is there a suggested regular expression", without its
+# capture groups.
 _SEMANTIC_VERSION = re.compile(
     r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)"
     r"(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"

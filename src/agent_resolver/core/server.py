@@ -40,10 +40,14 @@ class Offering(Protocol):
     def passing(self, requirement: Requirement, limits: Limits) -> Iterator[Server]:
         """The servers that break no rule, by preference; what is not asked for is not looked up."""
 
-    def closest(self, requirement: Requirement, limits: Limits, most: int) -> list[Server]:
+    def closest(
+        self, requirement: Requirement, limits: Limits, most: int
+    ) -> list[Server]:
         """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
 
-    def rejected(self, requirement: Requirement, limits: Limits, most: int) -> list[RejectedServers]:
+    def rejected(
+        self, requirement: Requirement, limits: Limits, most: int
+    ) -> list[RejectedServers]:
         """The servers that break a rule, by the first that they break, in the order in which the rules come up."""
 
 
@@ -72,13 +76,17 @@ class Servers(KnownServers, Protocol):
     def passing(self, requirement: Requirement, limits: Limits) -> Iterator[Server]:
         """The servers that may be chosen for a requirement, by preference."""
 
-    def first_passing(self, requirement: Requirement, limits: Limits) -> tuple[Server | None, bool]:
+    def first_passing(
+        self, requirement: Requirement, limits: Limits
+    ) -> tuple[Server | None, bool]:
         """The first of them, or None, and whether there is no other: the others are not read to tell."""
 
     def named(self, word: str) -> list[Server]:
         """The servers whose id is `word`, or whose id and version are, as `id@version`."""
 
-    def categories_of(self, scopes: Collection[str], most: int) -> dict[str, tuple[str, ...]]:
+    def categories_of(
+        self, scopes: Collection[str], most: int
+    ) -> dict[str, tuple[str, ...]]:
         """The first categories, in order, whose servers offer each of these scopes; none for one that none offers."""
 
     def position(self, server: Server) -> int:
@@ -106,23 +114,32 @@ class ListedOffering(Struct, frozen=True):
         """The servers that break no rule, by preference."""
         return iter(sorted(eligible(requirement, limits, self.servers), key=preference))
 
-    def closest(self, requirement: Requirement, limits: Limits, most: int) -> list[Server]:
+    def closest(
+        self, requirement: Requirement, limits: Limits, most: int
+    ) -> list[Server]:
         """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
         from heapq import nsmallest  # Needed for failures alone.
 
         count = distance(requirement, limits)
-        return nsmallest(most, self.servers, key=lambda server: (*count(server), preference(server)))
+        return nsmallest(
+            most, self.servers, key=lambda server: (*count(server), preference(server))
+        )
 
-    def rejected(self, requirement: Requirement, limits: Limits, most: int) -> list[RejectedServers]:
+    def rejected(
+        self, requirement: Requirement, limits: Limits, most: int
+    ) -> list[RejectedServers]:
         """The servers that break a rule, by the first that they break."""
         first_broken = judge(requirement, limits)
         found: dict[RejectionCode, RejectedServers] = {}
-        # A reason comes where its first server does; servers come by id, so the order is the same in every process.
+        # A reason comes where its first server does; servers come by id, so the order
+        # is the same in every process.
         for server in self.servers:
             reason = first_broken(server)
             if reason is None:
                 continue
-            rejected = found.setdefault(reason.code, RejectedServers(reason.code, 0, []))
+            rejected = found.setdefault(
+                reason.code, RejectedServers(reason.code, 0, [])
+            )
             rejected.total += 1
             if rejected.total <= most:
                 rejected.first.append(server)
@@ -155,10 +172,15 @@ class ServerPool(Struct, frozen=True, dict=True):
         """The servers that may be chosen for a requirement, by preference."""
         if self.wanted is None or requirement.category not in self.wanted:
             return self.offering(requirement.category).passing(requirement, limits)
-        # The groups are not sorted, unlike `_offers`: `passing` sorts the few that are left.
-        return ListedOffering(self._unsorted[requirement.category]).passing(requirement, limits)
+        # The groups are not sorted, unlike `_offers`: `passing` sorts the few that are
+        # left.
+        return ListedOffering(self._unsorted[requirement.category]).passing(
+            requirement, limits
+        )
 
-    def first_passing(self, requirement: Requirement, limits: Limits) -> tuple[Server | None, bool]:
+    def first_passing(
+        self, requirement: Requirement, limits: Limits
+    ) -> tuple[Server | None, bool]:
         """The first server that may be chosen, or None, and whether there is no other."""
         passing = self.passing(requirement, limits)
         first = next(passing, None)
@@ -172,7 +194,9 @@ class ServerPool(Struct, frozen=True, dict=True):
         """The servers whose id is `word`, or whose id and version are."""
         return [server for server in self.servers if word in {server.id, str(server)}]
 
-    def categories_of(self, scopes: Collection[str], most: int) -> dict[str, tuple[str, ...]]:
+    def categories_of(
+        self, scopes: Collection[str], most: int
+    ) -> dict[str, tuple[str, ...]]:
         """The first categories, in order, whose servers offer each of these scopes."""
         wanted = set(scopes)
         found: dict[str, set[str]] = {}
@@ -180,7 +204,11 @@ class ServerPool(Struct, frozen=True, dict=True):
             for scope in wanted.intersection(server.scopes or ()):
                 found.setdefault(scope, set()).update(server.categories)
         # A server may offer a scope and no category.
-        return {scope: tuple(sorted(categories)[:most]) for scope, categories in found.items() if categories}
+        return {
+            scope: tuple(sorted(categories)[:most])
+            for scope, categories in found.items()
+            if categories
+        }
 
     def position(self, server: Server) -> int:
         """The place of a server in the index, counted from 0."""
@@ -209,7 +237,10 @@ class ServerPool(Struct, frozen=True, dict=True):
 
     @cached_property
     def _positions(self) -> dict[ServerKey, int]:
-        return {(server.id, server.version): position for position, server in enumerate(self.servers)}
+        return {
+            (server.id, server.version): position
+            for position, server in enumerate(self.servers)
+        }
 
 
 def pool_of(servers: Iterable[Server], wanted: frozenset[str] | None = None) -> Servers:

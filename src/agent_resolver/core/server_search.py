@@ -30,13 +30,16 @@ class Match(Struct, frozen=True):
 
 def search_servers(words: Sequence[str], texts: Iterable[ServerText]) -> list[Match]:
     """The servers in which the most of these words occur, the best first."""
-    # Words are taken apart as the texts are, so that an id can be searched for as it is written.
+    # Words are taken apart as the texts are, so that an id can be searched for as it is
+    # written.
     asked = [part for word in words for part in _SEPARATOR.split(word.lower()) if part]
     matches = [_match(asked, text) for text in texts]
     most = max((match.words for match in matches), default=0)
     # Where no word is found at all, there is no match, and not a list of all servers.
     found = [match for match in matches if match.words == most and most]
-    return sorted(found, key=lambda match: (-match.score, match.text.id, match.text.version))
+    return sorted(
+        found, key=lambda match: (-match.score, match.text.id, match.text.version)
+    )
 
 
 def _match(words: Sequence[str], text: ServerText) -> Match:

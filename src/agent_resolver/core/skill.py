@@ -17,8 +17,12 @@ from agent_resolver.schema.tree import plain
 from agent_resolver.schema.walker import walk
 from agent_resolver.schema.yaml_tree import parse_yaml
 
-_TAG: Final = re.compile(rf"^[ \t]*<(?P<end>/?)(?P<name>{'|'.join(SKILL_TAGS)})>[ \t]*$", re.MULTILINE)
-_SECTION: Final = re.compile(r"^##[ \t]+(?P<name>\S+)[ \t]+(?P<version>\S+)[ \t]*$", re.MULTILINE)
+_TAG: Final = re.compile(
+    rf"^[ \t]*<(?P<end>/?)(?P<name>{'|'.join(SKILL_TAGS)})>[ \t]*$", re.MULTILINE
+)
+_SECTION: Final = re.compile(
+    r"^##[ \t]+(?P<name>\S+)[ \t]+(?P<version>\S+)[ \t]*$", re.MULTILINE
+)
 _DIGEST: Final = re.compile(r"sha256-[0-9a-f]{64}")
 _WORDS: Final = re.compile(r"^[ \t]*[-*][ \t]+\S", re.MULTILINE)
 
@@ -42,7 +46,8 @@ def read_skill(raw: bytes) -> SkillReading:
         tree = parse_yaml(document.front_matter, line=2)
     except Unreadable as stop:
         return SkillReading(issues=(stop.issue,))
-    # Unknown keys too: one such as `tools` would look as if it gave the prompt something to call.
+    # Unknown keys too: one such as `tools` would look as if it gave the prompt
+    # something to call.
     if faults := walk(tree, SkillHeader):
         return SkillReading(issues=tuple(faults))
     header = msgspec.convert(plain(tree), SkillHeader)
@@ -54,7 +59,13 @@ def read_skill(raw: bytes) -> SkillReading:
         digest=skill_digest(raw),
     )
     before = text[: len(text) - len(document.body)]
-    return SkillReading(skill=skill, issues=(*_version_faults(skill), *_tag_faults(document.body, before.count("\n"))))
+    return SkillReading(
+        skill=skill,
+        issues=(
+            *_version_faults(skill),
+            *_tag_faults(document.body, before.count("\n")),
+        ),
+    )
 
 
 def skill_digest(raw: bytes) -> str:
@@ -67,7 +78,10 @@ def read_skill_changelog(text: str) -> tuple[SkillVersion, ...]:
     """The sections `## NAME VERSION` of a changelog, in its order: of each skill the newest is the first."""
     found = [*_SECTION.finditer(text)]
     ends = [*(section.start() for section in found[1:]), len(text)]
-    return tuple(_version_in(text, section, end) for section, end in zip(found, ends, strict=True))
+    return tuple(
+        _version_in(text, section, end)
+        for section, end in zip(found, ends, strict=True)
+    )
 
 
 def skill_faults(skill: Skill, versions: Sequence[SkillVersion]) -> tuple[Issue, ...]:
@@ -80,26 +94,50 @@ def skill_faults(skill: Skill, versions: Sequence[SkillVersion]) -> tuple[Issue,
         return (_fault(IssueCode.REQUIRED, message, hint, "version"),)
     # A changelog has its newest version at the top.
     section = matching[0]
-    return tuple(_section_faults(skill, section, is_newest=own[0] is section, is_only=len(matching) == 1))
+    return tuple(
+        _section_faults(
+            skill, section, is_newest=own[0] is section, is_only=len(matching) == 1
+        )
+    )
 
 
-def _section_faults(skill: Skill, section: SkillVersion, *, is_newest: bool, is_only: bool) -> Iterator[Issue]:
+def _section_faults(
+    skill: Skill, section: SkillVersion, *, is_newest: bool, is_only: bool
+) -> Iterator[Issue]:
     label = f"{skill.name} {skill.version}"
     if not is_only:
-        yield _fault(IssueCode.DUPLICATE_KEY, f"The changelog has two sections `## {label}`", "keep one of them")
+        yield _fault(
+            IssueCode.DUPLICATE_KEY,
+            f"The changelog has two sections `## {label}`",
+            "keep one of them",
+        )
     if not is_newest:
         hint = f"raise `version`, or move `## {label}` above the others"
-        yield _fault(IssueCode.CONTRADICTION, f"The changelog has a newer version of {skill.name}", hint, "version")
+        yield _fault(
+            IssueCode.CONTRADICTION,
+            f"The changelog has a newer version of {skill.name}",
+            hint,
+            "version",
+        )
     if not section.digest:
         hint = f"add the line `Digest: {skill.digest}` to it"
-        yield _fault(IssueCode.REQUIRED, f"The section `## {label}` of the changelog has no digest", hint)
+        yield _fault(
+            IssueCode.REQUIRED,
+            f"The section `## {label}` of the changelog has no digest",
+            hint,
+        )
     elif section.digest != skill.digest:
         message = f"The prompt of {skill.name} changed, and its version is still {skill.version}"
-        # The digest covers the version too, so that there is none to name before the version is raised.
+        # The digest covers the version too, so that there is none to name before the
+        # version is raised.
         hint = "raise `version`, then check it again: the section that the changelog needs is named"
         yield _fault(IssueCode.CONTRADICTION, message, hint, "version")
     if not section.has_words:
-        yield _fault(IssueCode.EMPTY, f"The section `## {label}` does not say what changed", "add a line `- …` to it")
+        yield _fault(
+            IssueCode.EMPTY,
+            f"The section `## {label}` does not say what changed",
+            "add a line `- …` to it",
+        )
 
 
 def _version_in(text: str, section: re.Match[str], end: int) -> SkillVersion:
@@ -117,26 +155,49 @@ def _version_in(text: str, section: re.Match[str], end: int) -> SkillVersion:
 def _version_faults(skill: Skill) -> Iterator[Issue]:
     if not is_semantic_version(skill.version):
         message = f"`{skill.version}` is not a semantic version"
-        yield _fault(IssueCode.VERSION_NOT_SEMANTIC, message, "write it as in `1.0.0`", "version")
+        yield _fault(
+            IssueCode.VERSION_NOT_SEMANTIC, message, "write it as in `1.0.0`", "version"
+        )
 
 
 def _tag_faults(body: str, lines_before: int) -> Iterator[Issue]:
     """Every tag has to be there once, opened and closed on lines of their own, in the order of the standard."""
     wanted = [mark for tag in SKILL_TAGS for mark in (f"<{tag}>", f"</{tag}>")]
     found = [f"<{match['end']}{match['name']}>" for match in _TAG.finditer(body)]
-    lines = [lines_before + body.count("\n", 0, match.start("end")) + 1 for match in _TAG.finditer(body)]
+    lines = [
+        lines_before + body.count("\n", 0, match.start("end")) + 1
+        for match in _TAG.finditer(body)
+    ]
     absent = [mark for mark in wanted if mark not in found]
     for mark in absent:
-        yield _fault(IssueCode.REQUIRED, f"The body has no line `{mark}`", f"the tags are {', '.join(SKILL_TAGS)}")
+        yield _fault(
+            IssueCode.REQUIRED,
+            f"The body has no line `{mark}`",
+            f"the tags are {', '.join(SKILL_TAGS)}",
+        )
     for place, mark in enumerate(found):
         if mark in found[:place]:
-            yield _fault(IssueCode.FORM, f"`{mark}` is there twice", "keep one of them", line=lines[place])
+            yield _fault(
+                IssueCode.FORM,
+                f"`{mark}` is there twice",
+                "keep one of them",
+                line=lines[place],
+            )
     # The order means something only once every mark is there exactly once.
     if not absent and len(found) == len(wanted) and found != wanted:
         place = next(place for place, mark in enumerate(found) if mark != wanted[place])
         message = f"`{found[place]}` is out of order"
-        yield _fault(IssueCode.FORM, message, f"`{wanted[place]}` belongs here", line=lines[place])
+        yield _fault(
+            IssueCode.FORM,
+            message,
+            f"`{wanted[place]}` belongs here",
+            line=lines[place],
+        )
 
 
-def _fault(code: IssueCode, message: str, hint: str, key: str = "", line: int = 1) -> Issue:
-    return Issue(at=(key,) if key else (), code=code, message=message, hint=hint, line=line)
+def _fault(
+    code: IssueCode, message: str, hint: str, key: str = "", line: int = 1
+) -> Issue:
+    return Issue(
+        at=(key,) if key else (), code=code, message=message, hint=hint, line=line
+    )

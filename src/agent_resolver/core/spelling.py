@@ -23,15 +23,23 @@ def is_slip(written: str, meant: str) -> bool:
     if written == meant:
         return False
     ours, theirs = _pieces_of(written), _pieces_of(meant)
-    # The words and digits are equal, so only capitals, separators or Unicode forms differ.
+    # The words and digits are equal, so only capitals, separators or Unicode forms
+    # differ.
     if _join_pieces(ours) == _join_pieces(theirs):
         return True
     if len(ours) != len(theirs):
         return False
     # The pieces are words, and between them separators or digits in turn.
-    if any(one != other and (one + other).isalnum() for one, other in zip(ours[1::2], theirs[1::2], strict=True)):
+    if any(
+        one != other and (one + other).isalnum()
+        for one, other in zip(ours[1::2], theirs[1::2], strict=True)
+    ):
         return False
-    differing = [(one, other) for one, other in zip(ours[::2], theirs[::2], strict=True) if one != other]
+    differing = [
+        (one, other)
+        for one, other in zip(ours[::2], theirs[::2], strict=True)
+        if one != other
+    ]
     return len(differing) == 1 and _one_apart(*differing[0])
 
 
@@ -43,7 +51,9 @@ def _pieces_of(word: str) -> list[str]:
 
 def _join_pieces(pieces: list[str]) -> str:
     """The words and the digits without the separators, which stand at every second place with the digits."""
-    return "".join(piece for place, piece in enumerate(pieces) if place % 2 == 0 or piece.isalnum())
+    return "".join(
+        piece for place, piece in enumerate(pieces) if place % 2 == 0 or piece.isalnum()
+    )
 
 
 def near_categories(written: str, known: Iterable[str]) -> list[str]:
@@ -92,12 +102,21 @@ def _one_apart(one: str, other: str) -> bool:
     """Whether two neighbours changed places, or in a long word one letter is wrong, missing or too much."""
     short, long = sorted((one, other), key=len)
     # `start` is the first place where the two differ; one of them may end there.
-    start = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    start = next(
+        (at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b),
+        len(short),
+    )
     rest, longer = short[start:], long[start:]
     # The next two letters have changed places, and the rest is the same.
-    if len(rest) > 1 and len(short) == len(long) and rest[:2] == longer[1::-1] and rest[2:] == longer[2:]:
+    if (
+        len(rest) > 1
+        and len(short) == len(long)
+        and rest[:2] == longer[1::-1]
+        and rest[2:] == longer[2:]
+    ):
         return True
     if len(short) < _SHORTEST_WORD:
         return False
-    # One letter is missing in the shorter word; or, in words of one length, one letter is another.
+    # One letter is missing in the shorter word; or, in words of one length, one letter
+    # is another.
     return rest == longer[1:] if len(short) < len(long) else rest[1:] == longer[1:]

@@ -14,10 +14,13 @@ def parts_match(parts: LiteralParts, text: str) -> bool:
         return text == first
     *middle, last = rest
     # The first and the last part must not overlap: `ab*bc` does not match `abc`.
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+    if len(text) < len(first) + len(last) or not (
+        text.startswith(first) and text.endswith(last)
+    ):
         return False
     start, end = len(first), len(text) - len(last)
-    # The leftmost place for each part leaves the most room for the parts after it, so nothing is tried twice.
+    # The leftmost place for each part leaves the most room for the parts after it, so
+    # nothing is tried twice.
     for part in middle:
         found = text.find(part, start, end)
         if found < 0:
@@ -42,7 +45,8 @@ def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
     if len(others) > 1:
         longest = max(others, key=len)
         return [text for text in near if longest in text and parts_match(parts, text)]
-    # The one part that is left is the end of the text, or is anywhere between two stars.
+    # The one part that is left is the end of the text, or is anywhere between two
+    # stars.
     (other,) = others
     if rest[-1]:
         return [text for text in near if text.endswith(other, start)]
@@ -55,6 +59,7 @@ def _texts_starting_with(start: str, texts: Sequence[str]) -> Sequence[str]:
     if not start:
         return texts
     length = len(start)
-    # Texts are compared by as many characters as the start has, so all that begin with it count as equal.
+    # Texts are compared by as many characters as the start has, so all that begin with
+    # it count as equal.
     end = bisect_right(texts, start, key=lambda text: text[:length])
     return texts[bisect_left(texts, start, hi=end) : end]

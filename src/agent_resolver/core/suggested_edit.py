@@ -36,19 +36,29 @@ def ways(miss: Miss) -> Iterator[Edits]:
     """Every way to make the server fit. A constraint is never loosened for a fact that the index does not state."""
     limits, server, asked = miss.limits, miss.server, miss.requirement.category
     checks = [check for check, _ in broken_checks(server, miss.requirement, limits)]
-    # If a rule is final, or its fact is not known, no edit of the agent file makes the server fit.
+    # If a rule is final, or its fact is not known, no edit of the agent file makes the
+    # server fit.
     if any(check.is_beyond_edits(server) for check in checks):
         return
-    spelling = Edit(EditKind.FIX_CATEGORY, "requires.mcp.category", asked, miss.category)
+    spelling = Edit(
+        EditKind.FIX_CATEGORY, "requires.mcp.category", asked, miss.category
+    )
     category = [spelling] if miss.category != asked else []
     # `forbid` has no edits here: those of the scopes obey it or lift it.
-    loosened = [check.constraint.edits_for(server, limits) for check in checks if check.constraint]
+    loosened = [
+        check.constraint.edits_for(server, limits)
+        for check in checks
+        if check.constraint
+    ]
     alternatives = [edits for edits in loosened if edits]
-    # Every combination of one edit for each broken constraint and one way to deal with the scopes.
+    # Every combination of one edit for each broken constraint and one way to deal with
+    # the scopes.
     for scopes, constraints in product(_scope_edits(miss), product(*alternatives)):
         edits: Edits = (*category, *constraints, *scopes)
         # A suggestion lists its edits in this order: a region to accept is the last.
-        yield tuple(sorted(edits, key=lambda edit: edit.kind is EditKind.ACCEPT_RESIDENCY))
+        yield tuple(
+            sorted(edits, key=lambda edit: edit.kind is EditKind.ACCEPT_RESIDENCY)
+        )
 
 
 def _scope_edits(miss: Miss) -> Iterator[Edits]:
@@ -60,7 +70,10 @@ def _scope_edits(miss: Miss) -> Iterator[Edits]:
     """
     corrections, dropped = _corrected_scopes(miss)
     patterns = sorted(set(miss.limits.forbid))
-    forbidding = {scope: [pattern for pattern in patterns if matches(pattern, scope)] for scope in corrections}
+    forbidding = {
+        scope: [pattern for pattern in patterns if matches(pattern, scope)]
+        for scope in corrections
+    }
     allowed = [scope for scope in corrections if not forbidding[scope]]
     all_corrections = [edit for edit in corrections.values() if edit]
     if len(allowed) == len(corrections):
@@ -69,10 +82,15 @@ def _scope_edits(miss: Miss) -> Iterator[Edits]:
         return
     if allowed:
         forbidden = [_drop_scope(scope) for scope in corrections if forbidding[scope]]
-        corrections_of_allowed = [edit for scope in allowed if (edit := corrections[scope])]
+        corrections_of_allowed = [
+            edit for scope in allowed if (edit := corrections[scope])
+        ]
         yield (*dropped, *forbidden, *corrections_of_allowed)
     to_lift = sorted({pattern for found in forbidding.values() for pattern in found})
-    lifted = [Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None) for pattern in to_lift]
+    lifted = [
+        Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None)
+        for pattern in to_lift
+    ]
     yield (*dropped, *all_corrections, *lifted)
 
 
@@ -106,7 +124,8 @@ def _meant_scope(scope: str, miss: Miss) -> str | None:
     near = [
         other
         for other in sorted({*offered}.difference(miss.requirement.permissions))
-        if is_slip(scope, other) and not any(matches(pattern, other) for pattern in miss.limits.forbid)
+        if is_slip(scope, other)
+        and not any(matches(pattern, other) for pattern in miss.limits.forbid)
     ]
     # If several scopes are as near, none is known to be meant.
     return near[0] if len(near) == 1 else None
@@ -120,7 +139,11 @@ def edited(requirement: Requirement, edits: Iterable[Edit]) -> Requirement:
             category = edit.after or category
         if edit.kind in {EditKind.FIX_SCOPE, EditKind.DROP_SCOPE}:
             after = [edit.after] if edit.after else []
-            permissions = tuple(scope for old in permissions for scope in (after if old == edit.before else [old]))
+            permissions = tuple(
+                scope
+                for old in permissions
+                for scope in (after if old == edit.before else [old])
+            )
     return Requirement(category=category, permissions=tuple(sorted(permissions)))
 
 
@@ -129,23 +152,30 @@ def limits_after(agent: AgentFile, edits: Iterable[Edit]) -> Limits:
     return limits_of(reduce(_edit_constraints, edits, agent))
 
 
-def apply_edits(agent: AgentFile, requirement: Requirement, edits: Iterable[Edit]) -> AgentFile:
+def apply_edits(
+    agent: AgentFile, requirement: Requirement, edits: Iterable[Edit]
+) -> AgentFile:
     """The agent file after edits that were suggested for `requirement`, wherever that stands in it."""
     edits = tuple(edits)
     asked = (requirement.category, sorted(requirement.permissions))
     needs = tuple(
-        edited(need, edits) if (need.category, sorted(need.permissions)) == asked else need
+        edited(need, edits)
+        if (need.category, sorted(need.permissions)) == asked
+        else need
         for need in agent.requires.mcp
     )
     constrained = reduce(_edit_constraints, edits, agent)
-    return structs.replace(constrained, requires=structs.replace(agent.requires, mcp=needs))
+    return structs.replace(
+        constrained, requires=structs.replace(agent.requires, mcp=needs)
+    )
 
 
 def _edit_constraints(agent: AgentFile, edit: Edit) -> AgentFile:
     """The agent file after one edit of its constraints; any other edit changes nothing here."""
     if not edit.kind.loosens:
         return agent
-    # The path of such an edit has three keys: `constraints`, a section, and a key in it.
+    # The path of such an edit has three keys: `constraints`, a section, and a key in
+    # it.
     _, section, key = edit.path.split(".")
     constraints = msgspec.to_builtins(agent.constraints or Constraints())
     values = constraints.setdefault(section, {})
@@ -156,6 +186,7 @@ def _edit_constraints(agent: AgentFile, edit: Edit) -> AgentFile:
         values[key] = edit.after
     # Not strict: an edit has every value as text, `false` too.
     changed = msgspec.convert(constraints, Constraints, strict=False)
-    # `trust` at the top is another spelling of the edited section, and would go on asking for signed servers.
+    # `trust` at the top is another spelling of the edited section, and would go on
+    # asking for signed servers.
     trust = UNSET if section == "trust" else agent.trust
     return structs.replace(agent, constraints=changed, trust=trust)

@@ -13,7 +13,12 @@ from agent_resolver.core.server import Servers
 from agent_resolver.core.spelling import near_categories
 from agent_resolver.core.suggested_edit import Edits, Miss, edited, limits_after, ways
 from agent_resolver.schema.agent_file import AgentFile, Limits, Requirement
-from agent_resolver.schema.explanation import EditKind, FailedRequirement, NearMiss, Suggestion
+from agent_resolver.schema.explanation import (
+    EditKind,
+    FailedRequirement,
+    NearMiss,
+    Suggestion,
+)
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK
 
@@ -39,17 +44,26 @@ class Failed(Struct, frozen=True, kw_only=True):
     """Returns the requirements that fail under other limits."""
 
 
-def explain_failures(agent: AgentFile, pool: Servers, failed: tuple[Requirement, ...]) -> tuple[FailedRequirement, ...]:
+def explain_failures(
+    agent: AgentFile, pool: Servers, failed: tuple[Requirement, ...]
+) -> tuple[FailedRequirement, ...]:
     """What stands between each failed requirement and a server."""
     needs = frozenset(requirements_of(agent))
 
-    # The same few limits come up for many requirements, and to choose again takes a look at all of them.
+    # The same few limits come up for many requirements, and to choose again takes a
+    # look at all of them.
     @cache
     def still_failing(limits: Limits) -> frozenset[Requirement]:
-        return frozenset(need for need in needs if _choose_server(need, limits, pool) is None)
+        return frozenset(
+            need for need in needs if _choose_server(need, limits, pool) is None
+        )
 
     case = Failed(
-        agent=agent, limits=limits_of(agent), pool=pool, requirements=frozenset(failed), still_failing=still_failing
+        agent=agent,
+        limits=limits_of(agent),
+        pool=pool,
+        requirements=frozenset(failed),
+        still_failing=still_failing,
     )
     return tuple(
         _explain_failure(requirement, case, with_suggestions=position < _MOST_EXPLAINED)
@@ -57,21 +71,29 @@ def explain_failures(agent: AgentFile, pool: Servers, failed: tuple[Requirement,
     )
 
 
-def _explain_failure(requirement: Requirement, case: Failed, *, with_suggestions: bool) -> FailedRequirement:
+def _explain_failure(
+    requirement: Requirement, case: Failed, *, with_suggestions: bool
+) -> FailedRequirement:
     category, limits = requirement.category, case.limits
     closest = case.pool.offering(category).closest(requirement, limits, _MOST_JUDGED)
     return FailedRequirement(
         category=category,
         required_permissions=requirement.permissions,
         nearest=tuple(
-            NearMiss(server.id, server.version, every_broken(server, requirement, limits))
+            NearMiss(
+                server.id, server.version, every_broken(server, requirement, limits)
+            )
             for server in closest[:_MOST_NEAR]
         ),
-        suggestions=_find_suggestions(requirement, case, closest) if with_suggestions else (),
+        suggestions=_find_suggestions(requirement, case, closest)
+        if with_suggestions
+        else (),
     )
 
 
-def _candidates(requirement: Requirement, case: Failed, closest: list[Server]) -> Iterator[tuple[Server, str]]:
+def _candidates(
+    requirement: Requirement, case: Failed, closest: list[Server]
+) -> Iterator[tuple[Server, str]]:
     """The servers that edits may be for, each with the category that would then be asked for."""
     if closest:
         yield from ((server, requirement.category) for server in closest)
@@ -82,14 +104,22 @@ def _candidates(requirement: Requirement, case: Failed, closest: list[Server]) -
         yield from ((server, word) for server in near)
 
 
-def _find_suggestions(requirement: Requirement, case: Failed, closest: list[Server]) -> tuple[Suggestion, ...]:
+def _find_suggestions(
+    requirement: Requirement, case: Failed, closest: list[Server]
+) -> tuple[Suggestion, ...]:
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
-    ranks = _ranked_ways(requirement, case.limits, _candidates(requirement, case, closest))
+    ranks = _ranked_ways(
+        requirement, case.limits, _candidates(requirement, case, closest)
+    )
     # A try looks at the whole pool, so only the best few are tried, in their order.
     for edits in nsmallest(_MOST_TRIED, ranks, key=ranks.__getitem__):
-        # A second suggestion is there to offer another kind of edit, not another value of the same.
-        if any({edit.kind for edit in edits} == {edit.kind for edit in other.edits} for other in found):
+        # A second suggestion is there to offer another kind of edit, not another value
+        # of the same.
+        if any(
+            {edit.kind for edit in edits} == {edit.kind for edit in other.edits}
+            for other in found
+        ):
             continue
         suggestion = _try_edits(requirement, edits, case)
         found += [suggestion] if suggestion else []
@@ -98,7 +128,9 @@ def _find_suggestions(requirement: Requirement, case: Failed, closest: list[Serv
     return tuple(found)
 
 
-def _try_edits(requirement: Requirement, edits: Edits, case: Failed) -> Suggestion | None:
+def _try_edits(
+    requirement: Requirement, edits: Edits, case: Failed
+) -> Suggestion | None:
     """What comes of the edits; None where they do not help, help for nothing known, or where fewer would do.
 
     1. The requirement gets a server, and no other requirement loses its own.
@@ -116,12 +148,18 @@ def _try_edits(requirement: Requirement, edits: Edits, case: Failed) -> Suggesti
         return None
     for edit in edits:
         fewer = tuple(other for other in edits if other is not edit)
-        if _choose_server(edited(requirement, fewer), limits_after(case.agent, fewer), case.pool):
+        if _choose_server(
+            edited(requirement, fewer), limits_after(case.agent, fewer), case.pool
+        ):
             return None
-    return Suggestion(server_id=chosen.id, version=chosen.version, edits=edits, resolves_all=not left)
+    return Suggestion(
+        server_id=chosen.id, version=chosen.version, edits=edits, resolves_all=not left
+    )
 
 
-def _choose_server(requirement: Requirement, limits: Limits, pool: Servers) -> Server | None:
+def _choose_server(
+    requirement: Requirement, limits: Limits, pool: Servers
+) -> Server | None:
     return next(pool.passing(requirement, limits), None)
 
 
@@ -149,6 +187,8 @@ def _cost_of_edits(edits: Edits) -> Cost:
     dropped = sum(edit.kind is EditKind.DROP_SCOPE for edit in edits)
     ranks: dict[str | None, int] = dict(SENSITIVITY_RANK.items())
     lowered = sum(
-        ranks[edit.before] - ranks[edit.after] for edit in loosened if edit.kind is EditKind.LOWER_SENSITIVITY
+        ranks[edit.before] - ranks[edit.after]
+        for edit in loosened
+        if edit.kind is EditKind.LOWER_SENSITIVITY
     )
     return len(loosened) + entirely, lowered, dropped, len(edits)

@@ -9,7 +9,14 @@ from msgspec import Struct
 
 from agent_resolver.schema.canonical_digest import digest
 
-_KEYS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_KEYS: Final = (
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+)
 """What a definition is made of: all that tells a model or a person what the tool does and takes."""
 
 MAX_DEFINITION_BYTES: Final = 64 * 1024
@@ -54,7 +61,9 @@ def exceeded_limit(definition: Mapping[str, Any]) -> str:
 
 
 def definition_diff(
-    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, most: int | None = None
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    most: int | None = None,
 ) -> tuple[str, ...]:
     """The lines that differ between two definitions, as a unified diff; the last line says how many are left out.
 
@@ -80,7 +89,11 @@ def _shown_lines(definition: Mapping[str, Any] | None) -> list[str]:
         return []
     limit = exceeded_limit(definition)
     # The digest lets two of these differ.
-    return [f"… larger than {limit}: {definition_digest(definition)}"] if limit else _definition_lines(definition)
+    return (
+        [f"… larger than {limit}: {definition_digest(definition)}"]
+        if limit
+        else _definition_lines(definition)
+    )
 
 
 def _definition_lines(definition: Mapping[str, Any]) -> list[str]:
@@ -94,12 +107,15 @@ def _definition_lines(definition: Mapping[str, Any]) -> list[str]:
 
 
 def _indented_json(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()
+    return msgspec.json.format(
+        msgspec.json.encode(value, order="sorted"), indent=2
+    ).decode()
 
 
 def _pieces_of(line: str) -> Iterator[str]:
     """A line in pieces that fit a terminal, marked so that neither a line break nor a space at the end is lost."""
-    # A space at the end of a line is marked, and so is the mark itself, or the two would look alike.
+    # A space at the end of a line is marked, and so is the mark itself, or the two
+    # would look alike.
     end = _END if line.endswith(_END) or line != line.rstrip() else ""
     yield f"  {line[:_WIDTH]}{end if len(line) <= _WIDTH else ''}"
     for start in range(_WIDTH, len(line), _WIDTH):
@@ -107,7 +123,9 @@ def _pieces_of(line: str) -> Iterator[str]:
         yield f"↳ {line[start : start + _WIDTH]}{end if is_last else ''}"
 
 
-def definition_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[DefinitionChange]:
+def definition_changes(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[DefinitionChange]:
     """Every tool whose digest differs, by name.
 
     Args:

@@ -21,7 +21,9 @@ class UnknownScope(Struct, frozen=True, rename="camel"):
     """The first categories whose servers offer it."""
 
 
-def unknown_scopes(requirements: Iterable[Requirement], pool: Servers) -> list[tuple[UnknownScope, ...]]:
+def unknown_scopes(
+    requirements: Iterable[Requirement], pool: Servers
+) -> list[tuple[UnknownScope, ...]]:
     """For each requirement the scopes that no server of its category offers, where something is known of them."""
     needs = tuple(requirements)
     offered = [pool.offering(need.category).scopes for need in needs]
@@ -30,9 +32,18 @@ def unknown_scopes(requirements: Iterable[Requirement], pool: Servers) -> list[t
         for need, known in zip(needs, offered, strict=True)
     ]
     # One look at all servers finds the categories of every unknown scope.
-    elsewhere = pool.categories_of({scope for scopes in unknown for scope in scopes}, _MOST_CATEGORIES)
+    elsewhere = pool.categories_of(
+        {scope for scopes in unknown for scope in scopes}, _MOST_CATEGORIES
+    )
     found = []
     for scopes, known in zip(unknown, offered, strict=True):
-        hints = (UnknownScope(scope, tuple(similar_scopes(scope, known)), elsewhere.get(scope, ())) for scope in scopes)
-        found.append(tuple(hint for hint in hints if hint.similar or hint.other_categories))
+        hints = (
+            UnknownScope(
+                scope, tuple(similar_scopes(scope, known)), elsewhere.get(scope, ())
+            )
+            for scope in scopes
+        )
+        found.append(
+            tuple(hint for hint in hints if hint.similar or hint.other_categories)
+        )
     return found

@@ -47,20 +47,34 @@ def why(resolution: Resolution, word: str) -> tuple[Answer, ...]:
 
 def _is_near(answer: Answer, word: str) -> bool:
     category = answer.requirement.category
-    return category == word or any(category in verdict.server.categories for verdict in answer.verdicts)
+    return category == word or any(
+        category in verdict.server.categories for verdict in answer.verdicts
+    )
 
 
-def _find_answers(resolution: Resolution, word: str, named: list[Server]) -> Iterator[Answer]:
+def _find_answers(
+    resolution: Resolution, word: str, named: list[Server]
+) -> Iterator[Answer]:
     offering = [*resolution.pool.offering(word)]
     for choice in resolution.choices:
         if choice.requirement.category == word:
-            yield _make_answer(resolution, choice, offering, len(resolution.pool) - len(offering))
+            yield _make_answer(
+                resolution, choice, offering, len(resolution.pool) - len(offering)
+            )
         elif named:
             yield _make_answer(resolution, choice, named, 0)
 
 
-def _make_answer(resolution: Resolution, choice: Choice, servers: list[Server], others: int) -> Answer:
-    ordered = sorted(servers, key=lambda server: ((server.id, server.version) != choice.key, preference(server)))
+def _make_answer(
+    resolution: Resolution, choice: Choice, servers: list[Server], others: int
+) -> Answer:
+    ordered = sorted(
+        servers,
+        key=lambda server: (
+            (server.id, server.version) != choice.key,
+            preference(server),
+        ),
+    )
     verdicts = tuple(_judge_server(resolution, choice, server) for server in ordered)
     return Answer(choice.requirement, verdicts, others, choice.server is not None)
 

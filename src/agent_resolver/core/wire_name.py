@@ -36,7 +36,8 @@ def to_wire_name(text: str) -> str:
         return name
     # The separator must stay three underscores long, whatever is before it.
     start = _NOT_IN_NAMES.sub("_", name)[:_MAX_START].rstrip("_")
-    # Text that is not valid Unicode has a name too, though no tool or prompt may be called so.
+    # Text that is not valid Unicode has a name too, though no tool or prompt may be
+    # called so.
     digest = sha256(text.encode(errors="surrogatepass")).digest()
     return f"{start}{_SEPARATOR}{b32encode(digest).decode()[:_DIGEST_LENGTH].lower()}"
 
@@ -56,9 +57,11 @@ def from_wire_name(name: str, known: Iterable[str]) -> str | None:
     """
     if not _NAME.fullmatch(name):
         return name
-    # Of several ids that could be read from a name, only the one with this very name counts.
+    # Of several ids that could be read from a name, only the one with this very name
+    # counts.
     plain = name.replace("____", "/").replace("__", ".")
     if to_wire_name(plain) == name:
         return plain
-    # A digest cannot be turned back, so the names of the known ids are compared; these are cached.
+    # A digest cannot be turned back, so the names of the known ids are compared; these
+    # are cached.
     return next((text for text in known if to_wire_name(text) == name), None)

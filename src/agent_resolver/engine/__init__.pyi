@@ -13,7 +13,10 @@ from agent_resolver.engine.dbos_place import (
     EngineSchema as EngineSchema,
 )
 from agent_resolver.engine.dbos_serializer import SealedJson as SealedJson
-from agent_resolver.engine.dbos_system import DbosSystem as DbosSystem, SegmentState as SegmentState
+from agent_resolver.engine.dbos_system import (
+    DbosSystem as DbosSystem,
+    SegmentState as SegmentState,
+)
 from agent_resolver.engine.errors import (
     CannotAct as CannotAct,
     DamagedRun as DamagedRun,
@@ -26,7 +29,10 @@ from agent_resolver.engine.errors import (
     ReplayMismatch as ReplayMismatch,
     UnknownRun as UnknownRun,
 )
-from agent_resolver.engine.journal import BlueprintJournal as BlueprintJournal, History as History
+from agent_resolver.engine.journal import (
+    BlueprintJournal as BlueprintJournal,
+    History as History,
+)
 from agent_resolver.engine.memory import MemoryDriver as MemoryDriver
 from agent_resolver.engine.port import (
     AwaitedThing as AwaitedThing,
@@ -41,13 +47,22 @@ from agent_resolver.engine.port import (
     StepState as StepState,
     StepView as StepView,
 )
-from agent_resolver.engine.run_conformance import RUN_CHECKS as RUN_CHECKS, RunCheck as RunCheck
+from agent_resolver.engine.run_conformance import (
+    RUN_CHECKS as RUN_CHECKS,
+    RunCheck as RunCheck,
+)
 from agent_resolver.engine.runs import (
     MAX_INPUT_BYTES as MAX_INPUT_BYTES,
     MAX_SIGNAL_BYTES as MAX_SIGNAL_BYTES,
     BlueprintRuns as BlueprintRuns,
 )
-from agent_resolver.engine.stored import EngineParts as EngineParts, StoredEngine as StoredEngine
+from agent_resolver.engine.stored import (
+    EngineParts as EngineParts,
+    StoredEngine as StoredEngine,
+)
 from agent_resolver.engine.taking import MAX_ATTEMPTS as MAX_ATTEMPTS
-from agent_resolver.engine.tool import BlueprintTool as BlueprintTool, describe_blueprint as describe_blueprint
+from agent_resolver.engine.tool import (
+    BlueprintTool as BlueprintTool,
+    describe_blueprint as describe_blueprint,
+)
 from agent_resolver.engine.worker import CAPACITY as CAPACITY, Worker as Worker

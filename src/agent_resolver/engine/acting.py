@@ -13,7 +13,12 @@ from agent_resolver.schema.errors import ResolverError
 class Acting:
     """The identity of the process that drives runs."""
 
-    def __init__(self, identity: WorkerIdentity | None, clock: Clock, stand_in: WorkerIdentity | None = None) -> None:
+    def __init__(
+        self,
+        identity: WorkerIdentity | None,
+        clock: Clock,
+        stand_in: WorkerIdentity | None = None,
+    ) -> None:
         """An identity.
 
         Args:
@@ -43,7 +48,8 @@ class Acting:
         except ResolverError as error:
             raise CannotAct(str(error), error.hint) from error
         acting = acting_for(starter, worker)
-        # The identity gave this token a moment ago: if it has expired already, the clocks differ.
+        # The identity gave this token a moment ago: if it has expired already, the
+        # clocks differ.
         if is_expired(acting, self._clock.now()):
             raise CannotAct(f"The token of {worker.id} has expired", "set the clocks")
         return acting
@@ -56,12 +62,18 @@ class Acting:
         try:
             return await identity.caller()
         except ResolverError:
-            # Only names are wanted here; the next call raises what is wrong with the identity.
+            # Only names are wanted here; the next call raises what is wrong with the
+            # identity.
             return None
 
     def _identity_for(self, starter: Caller | None) -> WorkerIdentity | None:
-        # Where the process has no identity, starters act in person until their token has expired.
-        if self._identity is None and starter is not None and is_expired(starter, self._clock.now()):
+        # Where the process has no identity, starters act in person until their token
+        # has expired.
+        if (
+            self._identity is None
+            and starter is not None
+            and is_expired(starter, self._clock.now())
+        ):
             return self._stand_in
         return self._identity
 

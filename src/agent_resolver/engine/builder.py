@@ -90,8 +90,16 @@ class BlueprintBuilder:
             .build()
     """
 
-    def __init__(self, id: str, version: str, description: str, **more: Unpack[MetadataOptions]) -> None:  # noqa: A002 - the key of the format
-        self._metadata = BlueprintMetadata(id=id, version=version, description=description, **more)
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the key of the format
+        version: str,
+        description: str,
+        **more: Unpack[MetadataOptions],
+    ) -> None:
+        self._metadata = BlueprintMetadata(
+            id=id, version=version, description=description, **more
+        )
         self._input_schema: dict[str, Any] | None = None
         self._output_schema: dict[str, Any] | UnsetType = UNSET
         self._output_mapping: Any = None
@@ -101,14 +109,18 @@ class BlueprintBuilder:
         self._security = SecurityLogic()
         self._tuning = Tuning()
 
-    # Around the steps -------------------------------------------------------------------------------------------------
+    # Around the steps -----------------------------------------------------------------
 
     def takes(self, input_schema: dict[str, Any]) -> Self:
         """Say what the arguments are; without this there are none."""
         self._input_schema = input_schema
         return self
 
-    def gives(self, output_mapping: Any, output_schema: dict[str, Any] | None = None) -> Self:  # noqa: ANN401 - JSON
+    def gives(
+        self,
+        output_mapping: Any,  # noqa: ANN401 - JSON
+        output_schema: dict[str, Any] | None = None,
+    ) -> Self:
         """Say what the result of a run is, as a template, and the schema that it follows."""
         self._output_mapping = output_mapping
         self._output_schema = UNSET if output_schema is None else output_schema
@@ -137,10 +149,14 @@ class BlueprintBuilder:
         output: Any | UnsetType = UNSET,  # noqa: ANN401 - JSON
     ) -> Self:
         """Add an acceptance test: what comes in, what steps return, and what must come out."""
-        self._tests.append(AcceptanceTest(name=name, input=arguments, results=results or {}, output=output))
+        self._tests.append(
+            AcceptanceTest(
+                name=name, input=arguments, results=results or {}, output=output
+            )
+        )
         return self
 
-    # Steps ------------------------------------------------------------------------------------------------------------
+    # Steps ----------------------------------------------------------------------------
 
     def call(
         self,
@@ -150,7 +166,14 @@ class BlueprintBuilder:
         **options: Unpack[CallOptions],
     ) -> Self:
         """Add a step that calls a tool."""
-        self._steps.append(Step(id=id, capability=capability, input_mapping=input_mapping or {}, **options))
+        self._steps.append(
+            Step(
+                id=id,
+                capability=capability,
+                input_mapping=input_mapping or {},
+                **options,
+            )
+        )
         return self
 
     def wait(self, id: str, wait: Wait, **options: Unpack[StepOptions]) -> Self:  # noqa: A002 - the key of the format
@@ -167,7 +190,9 @@ class BlueprintBuilder:
         **ending: Unpack[AnswerOptions],
     ) -> Self:
         """Add a step that waits for the answer of a person."""
-        return self.wait(id, Wait(kind="person", question=question, role=role, **ending))
+        return self.wait(
+            id, Wait(kind="person", question=question, role=role, **ending)
+        )
 
     def receive(
         self,
@@ -177,15 +202,27 @@ class BlueprintBuilder:
         **ending: Unpack[AnswerOptions],
     ) -> Self:
         """Add a step that waits for a signal, and returns the data that it brings."""
-        return self.wait(id, Wait(kind="signal", signal=signal, schema=schema, **ending))
+        return self.wait(
+            id, Wait(kind="signal", signal=signal, schema=schema, **ending)
+        )
 
-    def pause(self, id: str, *, seconds: float | UnsetType = UNSET, until: str = "") -> Self:  # noqa: A002 - the key of the format
+    def pause(
+        self,
+        id: str,  # noqa: A002 - the key of the format
+        *,
+        seconds: float | UnsetType = UNSET,
+        until: str = "",
+    ) -> Self:
         """Add a step that waits for a while, or until a time."""
         return self.wait(id, Wait(kind="time", seconds=seconds, until=until))
 
-    # The end ----------------------------------------------------------------------------------------------------------
+    # The end --------------------------------------------------------------------------
 
-    def build(self, tools: Mapping[str, Descriptor] | None = None, limits: BlueprintLimits = NO_LIMITS) -> Blueprint:
+    def build(
+        self,
+        tools: Mapping[str, Descriptor] | None = None,
+        limits: BlueprintLimits = NO_LIMITS,
+    ) -> Blueprint:
         """The blueprint, as it would be read from a file.
 
         Args:
@@ -196,13 +233,21 @@ class BlueprintBuilder:
             InvalidBlueprint: With every error that `agent blueprint check` would find.
         """
         blueprint = _read_again(self._collected())
-        errors = [] if tools is None else only_errors(check_blueprint(blueprint, tools, limits))
+        errors = (
+            []
+            if tools is None
+            else only_errors(check_blueprint(blueprint, tools, limits))
+        )
         if errors:
             raise InvalidBlueprint(errors)
         return blueprint
 
     def _collected(self) -> Blueprint:
-        dag = Dag(steps=tuple(self._steps), output_schema=self._output_schema, output_mapping=self._output_mapping)
+        dag = Dag(
+            steps=tuple(self._steps),
+            output_schema=self._output_schema,
+            output_mapping=self._output_mapping,
+        )
         if self._input_schema is not None:
             dag = structs.replace(dag, input_schema=self._input_schema)
         return Blueprint(
@@ -220,12 +265,16 @@ def _read_again(blueprint: Blueprint) -> Blueprint:
     try:
         text = json.dumps(msgspec.to_builtins(blueprint), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        issue = Issue(at=(), code=IssueCode.INVALID_TYPE, message=f"A value is not JSON: {error}")
+        issue = Issue(
+            at=(), code=IssueCode.INVALID_TYPE, message=f"A value is not JSON: {error}"
+        )
         raise InvalidBlueprint([issue]) from None
     try:
         found = parse_blueprint(text.encode(), is_json=True).blueprint
     except InvalidBlueprint as error:
         # A blueprint that is built has no lines.
-        raise InvalidBlueprint([structs.replace(issue, line=1, column=1) for issue in error.issues]) from None
+        raise InvalidBlueprint(
+            [structs.replace(issue, line=1, column=1) for issue in error.issues]
+        ) from None
     assert found is not None  # noqa: S101 - `parse_blueprint` raises otherwise
     return found

@@ -35,12 +35,16 @@ _PAUSED: Final = frozenset({FailureCode.ALREADY_RUNNING, FailureCode.STATE_UNAVA
 class StepCalls:
     """Makes calls for runs, and says what became of each in a form that an engine can record."""
 
-    def __init__(self, journal: BlueprintJournal, call: CallTool, acting: Acting) -> None:
+    def __init__(
+        self, journal: BlueprintJournal, call: CallTool, acting: Acting
+    ) -> None:
         self._journal = journal
         self._call = call
         self._acting = acting
 
-    async def make(self, taken: Taken, call: StepCall, context: CallContext, wish: "CancelWish") -> Any:  # noqa: ANN401 - JSON
+    async def make(
+        self, taken: Taken, call: StepCall, context: CallContext, wish: "CancelWish"
+    ) -> Any:  # noqa: ANN401 - JSON
         """Make one call of a wave.
 
         Raises:
@@ -53,42 +57,57 @@ class StepCalls:
             # Nothing waits for a pause: the end of the attempt before is written first.
             await _flush(context)
             await asyncio.sleep(call.delay_seconds)
-        key = call_key(taken.history.started.starter.id, call.tool, taken.run, call.path)
-        # An engine records this look with the step: beside it, the look could end in another way the next time.
+        key = call_key(
+            taken.history.started.starter.id, call.tool, taken.run, call.path
+        )
+        # An engine records this look with the step: beside it, the look could end in
+        # another way the next time.
         if not call.is_compensation and await wish.forbids(key):
             await _flush(context)
             return to_json(Recorded(is_cancelled=True))
         outcome = await self._outcome(taken, call, context)
         if not isinstance(outcome, Done):
-            # Only the end of a call that was done waits for the next one. A failure is about to be looked up in the
-            # ledger, and an engine may record a wait for good.
+            # Only the end of a call that was done waits for the next one. A failure is
+            # about to be looked up in the ledger, and an engine may record a wait for
+            # good.
             await _flush(context)
         return to_json(await self._recorded(taken, call, key, outcome))
 
-    async def _outcome(self, taken: Taken, call: StepCall, context: CallContext) -> Outcome:
+    async def _outcome(
+        self, taken: Taken, call: StepCall, context: CallContext
+    ) -> Outcome:
         """The outcome of the call; one that is on its way in another process is waited for."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             caller = await self._acting.caller_for(taken.history.started.starter)
-            # Looked at before the call and after it: no call may follow one whose end is lost.
+            # Looked at before the call and after it: no call may follow one whose end
+            # is lost.
             _require_nothing_lost(taken, context)
-            outcome = await self._call(call.tool, call.arguments, _call_context(taken, call, context, caller))
+            outcome = await self._call(
+                call.tool, call.arguments, _call_context(taken, call, context, caller)
+            )
             _require_nothing_lost(taken, context)
             if not (isinstance(outcome, Failed) and outcome.code in _PAUSED):
                 return outcome
-            # Another process is at the call, or the state cannot be used: both may pass in a moment.
+            # Another process is at the call, or the state cannot be used: both may pass
+            # in a moment.
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
-    async def _recorded(self, taken: Taken, call: StepCall, key: str, outcome: Outcome) -> Recorded:
+    async def _recorded(
+        self, taken: Taken, call: StepCall, key: str, outcome: Outcome
+    ) -> Recorded:
         match outcome:
             case Done():
                 return recorded_done(outcome.result, key)
             case Pending():
                 return Recorded(waits=self._awaited(call.path, outcome))
-            # The call may have been done, and a person was asked about it: the run waits for the answer.
+            # The call may have been done, and a person was asked about it: the run
+            # waits for the answer.
             case Failed(question=str() as question):
-                return Recorded(waits=AwaitedThing(path=call.path, kind="action", id=question))
+                return Recorded(
+                    waits=AwaitedThing(path=call.path, kind="action", id=question)
+                )
             case Failed():
                 return await self._failed(taken, call, key, outcome)
 
@@ -103,14 +122,20 @@ class StepCalls:
             due = self._journal.now() + _NEED_MILLISECONDS
         return AwaitedThing(path=path, kind="action", id=pending.id, due=due)
 
-    async def _failed(self, taken: Taken, call: StepCall, key: str, failed: Failed) -> Recorded:
+    async def _failed(
+        self, taken: Taken, call: StepCall, key: str, failed: Failed
+    ) -> Recorded:
         """A failure, once it is kept: the ledger keeps those of calls that started and were not done."""
-        kept = await self._journal.store.read(lambda snapshot: snapshot.get(LEDGER, key))
+        kept = await self._journal.store.read(
+            lambda snapshot: snapshot.get(LEDGER, key)
+        )
         # The ledger has this failure, so that the journal needs no entry for it.
         if kept is not None and kept.state == "failed":
             return Recorded(outcome=step_failed(failed.code, failed.message))
         # None leaves it to the code of the failure if a further attempt makes sense.
-        outcome = step_failed(failed.code, failed.message, is_final=_may_be_done(kept) or None)
+        outcome = step_failed(
+            failed.code, failed.message, is_final=_may_be_done(kept) or None
+        )
         refused = StepRefused(path=call.path, failed=outcome)
 
         def write(transaction: Transaction) -> None:
@@ -136,8 +161,12 @@ class CancelWish:
         store = self._journal.store
         if self._is_there is None:
             self._is_there = await store.read(self._look)
-        # What was interrupted is taken to its end, so that it is known what there is to take back.
-        return self._is_there and await store.read(lambda snapshot: snapshot.get(LEDGER, key)) is None
+        # What was interrupted is taken to its end, so that it is known what there is to
+        # take back.
+        return (
+            self._is_there
+            and await store.read(lambda snapshot: snapshot.get(LEDGER, key)) is None
+        )
 
     def _look(self, snapshot: Snapshot) -> bool:
         row = snapshot.get(RUNS, self._run)
@@ -165,12 +194,16 @@ def _may_be_done(kept: LedgerEntry | None) -> bool:
     return kept is not None
 
 
-def _call_context(taken: Taken, call: StepCall, context: CallContext, caller: Caller) -> CallContext:
+def _call_context(
+    taken: Taken, call: StepCall, context: CallContext, caller: Caller
+) -> CallContext:
     return structs.replace(
         context,
         key=context_key(taken.run, call.path),
         approval_reason=call.approval_reason,
         is_compensation=call.is_compensation,
         timeout_seconds=call.timeout_seconds,
-        caller=booked_on(caller, taken.history.blueprint.blueprint_metadata.cost_center),
+        caller=booked_on(
+            caller, taken.history.blueprint.blueprint_metadata.cost_center
+        ),
     )

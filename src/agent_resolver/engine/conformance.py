@@ -30,8 +30,8 @@ DriverCheck = Callable[[MakeDriver, Path], Coroutine[Any, Any, None]]
 _SEGMENT: Final = "run-1:1"
 _PATIENCE_SECONDS: Final = 20.0
 _TOGETHER: Final = 20
-# Values that a careless serializer changes: `True` for 1, the end of exact integers in JavaScript, NUL, an empty key,
-# and a text of a megabyte.
+# Values that a careless serializer changes: `True` for 1, the end of exact integers in
+# JavaScript, NUL, an empty key, and a text of a megabyte.
 _JSON_VALUES: Final[tuple[Any, ...]] = (
     None,
     True,
@@ -48,11 +48,14 @@ _JSON_VALUES: Final[tuple[Any, ...]] = (
 
 
 @asynccontextmanager
-async def _opened(make: MakeDriver, folder: Path, run_segment: RunSegment, own: str = "one") -> AsyncIterator[Driver]:
+async def _opened(
+    make: MakeDriver, folder: Path, run_segment: RunSegment, own: str = "one"
+) -> AsyncIterator[Driver]:
     driver = make(folder)
     await driver.open(own, run_segment)
     try:
-        # A driver that never ends a segment must fail its check, and not hang its author's tests.
+        # A driver that never ends a segment must fail its check, and not hang its
+        # author's tests.
         async with asyncio.timeout(_PATIENCE_SECONDS):
             yield driver
     finally:
@@ -81,7 +84,7 @@ async def _failure(attempt: Awaitable[Any]) -> Exception:
     raise AssertionError("the segment failed, and its driver heard of a success")
 
 
-# The checks -----------------------------------------------------------------------------------------------------------
+# The checks ---------------------------------------------------------------------------
 
 
 async def _a_segment_is_driven_to_its_end(make: MakeDriver, folder: Path) -> None:
@@ -94,7 +97,11 @@ async def _a_segment_is_driven_to_its_end(make: MakeDriver, folder: Path) -> Non
     async with _opened(make, folder, run_segment) as driver:
         await driver.drive(_SEGMENT)
         await driver.drive("run-2:7")
-    expected = [f"{segment} {name}" for segment in (_SEGMENT, "run-2:7") for name in ("first", "second")]
+    expected = [
+        f"{segment} {name}"
+        for segment in (_SEGMENT, "run-2:7")
+        for name in ("first", "second")
+    ]
     assert driven == expected, f"the steps were {driven}, and not {expected}"
 
 
@@ -102,14 +109,23 @@ async def _results_come_back_as_they_were(make: MakeDriver, folder: Path) -> Non
     found: dict[str, Any] = {}
 
     async def run_segment(_segment: str, step: StepRunner) -> None:
-        found.update(await _wave(step, {f"s{n:02}": _gives(value) for n, value in enumerate(_JSON_VALUES)}))
+        found.update(
+            await _wave(
+                step,
+                {f"s{n:02}": _gives(value) for n, value in enumerate(_JSON_VALUES)},
+            )
+        )
 
     async with _opened(make, folder, run_segment) as driver:
         await driver.drive(_SEGMENT)
-    for (name, value), expected in zip(sorted(found.items()), _JSON_VALUES, strict=True):
+    for (name, value), expected in zip(
+        sorted(found.items()), _JSON_VALUES, strict=True
+    ):
         # The type as well: True is not 1 in JSON.
         found_pair, expected_pair = (value, type(value)), (expected, type(expected))
-        assert found_pair == expected_pair, f"the result of {name} is {str(value)[:100]!r}"
+        assert found_pair == expected_pair, (
+            f"the result of {name} is {str(value)[:100]!r}"
+        )
 
 
 async def _steps_of_a_wave_run_together(make: MakeDriver, folder: Path) -> None:
@@ -126,7 +142,9 @@ async def _steps_of_a_wave_run_together(make: MakeDriver, folder: Path) -> None:
     async def run_segment(_segment: str, step: StepRunner) -> None:
         names = [f"s{number:02}" for number in range(_TOGETHER)]
         results = await _wave(step, {name: meets(name) for name in names})
-        assert results == {name: name for name in names}, f"the results of the wave are {results}"
+        assert results == {name: name for name in names}, (
+            f"the results of the wave are {results}"
+        )
 
     async with _opened(make, folder, run_segment) as driver:
         await driver.drive(_SEGMENT)
@@ -142,10 +160,14 @@ async def _segments_do_not_wait_for_each_other(make: MakeDriver, folder: Path) -
         await step("meet", body)
 
     async with _opened(make, folder, run_segment) as driver:
-        await asyncio.gather(*(driver.drive(f"run-{number}:1") for number in range(_TOGETHER)))
+        await asyncio.gather(
+            *(driver.drive(f"run-{number}:1") for number in range(_TOGETHER))
+        )
 
 
-async def _a_segment_that_is_driven_twice_runs_once(make: MakeDriver, folder: Path) -> None:
+async def _a_segment_that_is_driven_twice_runs_once(
+    make: MakeDriver, folder: Path
+) -> None:
     begun = Counter[str]()
     goes_on = asyncio.Event()
 
@@ -161,13 +183,17 @@ async def _a_segment_that_is_driven_twice_runs_once(make: MakeDriver, folder: Pa
         both = [asyncio.ensure_future(driver.drive(_SEGMENT)) for _ in range(2)]
         # Long enough for a driver that ends too early to be caught.
         await asyncio.wait(both, timeout=0.1)
-        assert not any(drive.done() for drive in both), "it ended while its step was under way"
+        assert not any(drive.done() for drive in both), (
+            "it ended while its step was under way"
+        )
         goes_on.set()
         await asyncio.gather(*both)
     assert begun[_SEGMENT] == 1, f"it began {begun[_SEGMENT]} times"
 
 
-async def _a_segment_that_has_ended_may_be_driven_again(make: MakeDriver, folder: Path) -> None:
+async def _a_segment_that_has_ended_may_be_driven_again(
+    make: MakeDriver, folder: Path
+) -> None:
     """The store says what is left of it, which is nothing."""
 
     async def run_segment(_segment: str, step: StepRunner) -> None:
@@ -199,7 +225,9 @@ async def _a_lost_lease_reaches_whoever_drives(make: MakeDriver, folder: Path) -
         await driver.drive("run-3:1")
 
 
-async def _another_executor_goes_on_with_what_one_left(make: MakeDriver, folder: Path) -> None:
+async def _another_executor_goes_on_with_what_one_left(
+    make: MakeDriver, folder: Path
+) -> None:
     """Branches of unequal speed: after a wave in which the last step ends first, each step has its own result."""
     is_left = asyncio.Event()
     is_second = False
@@ -223,8 +251,12 @@ async def _another_executor_goes_on_with_what_one_left(make: MakeDriver, folder:
         for wave in range(3):
             # The fifth step of one wave is the quickest, and the first of the next one.
             places = range(5) if wave % 2 else range(4, -1, -1)
-            turns = {f"w{wave}.{number}": place * 7 for number, place in enumerate(places)}
-            results = await _wave(step, {name: slowly(name, count) for name, count in turns.items()})
+            turns = {
+                f"w{wave}.{number}": place * 7 for number, place in enumerate(places)
+            }
+            results = await _wave(
+                step, {name: slowly(name, count) for name, count in turns.items()}
+            )
             found.append(results)
         found.append({"last": await step("last", stays)})
 
@@ -239,7 +271,9 @@ async def _another_executor_goes_on_with_what_one_left(make: MakeDriver, folder:
         await driver.take_over(_SEGMENT, "one")
     assert len(found) == 4, f"{len(found)} waves ended, and not 4"  # noqa: PLR2004 - three and the last
     for results in found:
-        assert all(name == value for name, value in results.items()), f"steps have the results of others: {results}"
+        assert all(name == value for name, value in results.items()), (
+            f"steps have the results of others: {results}"
+        )
 
 
 DRIVER_CHECKS: Final[Mapping[str, DriverCheck]] = {

@@ -73,13 +73,18 @@ class DbosDriver:
         """
         ending = self._endings.get(segment)
         if ending is None:
-            # Noted before anything is awaited, so that a second call waits for the same end.
+            # Noted before anything is awaited, so that a second call waits for the same
+            # end.
             ending = self._endings[segment] = _Ending()
             try:
                 await self._bring_here(segment, ending)
             except BaseException as error:
                 self._endings.pop(segment, None)
-                ending.settle(error if isinstance(error, Exception) else LeaseLost(f"the segment {segment}"))
+                ending.settle(
+                    error
+                    if isinstance(error, Exception)
+                    else LeaseLost(f"the segment {segment}")
+                )
                 raise
         # Others may wait for the same end.
         await asyncio.shield(ending.future)
@@ -107,17 +112,22 @@ class DbosDriver:
             EngineRefused: The segment began under another version.
         """
         is_coming = await self._system.start(segment)
-        while not await ending.begins_within(_LOOK_SECONDS if is_coming else _PAUSE_SECONDS):
+        while not await ending.begins_within(
+            _LOOK_SECONDS if is_coming else _PAUSE_SECONDS
+        ):
             state = await self._system.state(segment)
             if ending.has_begun.is_set():
-                # It began while its row was looked at, and may have ended as well: it must not start again.
+                # It began while its row was looked at, and may have ended as well: it
+                # must not start again.
                 return
             if state is None or state.status != "running":
-                # What the row calls the end is not the truth: the store has more to do, or a row was edited.
+                # What the row calls the end is not the truth: the store has more to do,
+                # or a row was edited.
                 await self._system.forget([segment])
                 is_coming = await self._system.start(segment)
             elif not is_coming or state.executor != self._executor:
-                # This process has the lease on the run, so that it may take the segment from the executor in the row.
+                # This process has the lease on the run, so that it may take the segment
+                # from the executor in the row.
                 self._require_version(segment, state)
                 is_coming = await self._system.adopt(segment, state.executor)
 
@@ -135,16 +145,20 @@ class DbosDriver:
         def end(task: "asyncio.Task[Any]") -> None:
             self._endings.pop(segment, None)
             is_interrupted = task.cancelled() and failure is None
-            ending.settle(LeaseLost(f"the segment {segment}") if is_interrupted else failure)
+            ending.settle(
+                LeaseLost(f"the segment {segment}") if is_interrupted else failure
+            )
 
         task = asyncio.current_task()
         if task is not None:
-            # DBOS records the end before its task is done; until then the segment must not begin again.
+            # DBOS records the end before its task is done; until then the segment must
+            # not begin again.
             task.add_done_callback(end)
         try:
             await run_segment(segment, self._system.step)
         except LeaseLost as error:
-            # Passed on, so that DBOS does not record an end: another process goes on with the segment.
+            # Passed on, so that DBOS does not record an end: another process goes on
+            # with the segment.
             failure = error
             raise
         except Exception as error:  # noqa: BLE001 - raised where the segment is driven

@@ -25,7 +25,9 @@ _SCHEMA_CONNECTIONS: Final = 4
 """A server has a limited number of connections for all processes. More of them than this made no run faster."""
 _CONNECTION_SECONDS: Final = 300.0
 """How long a call waits for its turn at the connections."""
-_SESSION: Final = f"SET synchronous_commit = off; SET search_path = {ENGINE_SCHEMA}, pg_temp"
+_SESSION: Final = (
+    f"SET synchronous_commit = off; SET search_path = {ENGINE_SCHEMA}, pg_temp"
+)
 """A commit does not wait for the disk, as in a file: see `_Connection`. No name leads to a table of the state."""
 
 
@@ -84,7 +86,8 @@ class EngineFile:
         return {
             "system_database_url": _address(self.name),
             "sys_db_pool_size": _FILE_CONNECTIONS,
-            # A file needs no test whether it still answers, and errors must not quote values.
+            # A file needs no test whether it still answers, and errors must not quote
+            # values.
             "db_engine_kwargs": {
                 "connect_args": {"factory": _Connection},
                 "hide_parameters": True,
@@ -152,7 +155,8 @@ class EngineSchema:
         from dbos._sys_db import SystemDatabase
 
         self._engine = _engine_at(self._address)
-        # The public call would connect to the database `postgres` too, and make triggers that nothing here listens to.
+        # The public call would connect to the database `postgres` too, and make
+        # triggers that nothing here listens to.
         SystemDatabase.create(
             system_database_url="postgresql://",
             engine_kwargs={},

@@ -62,7 +62,11 @@ class SegmentRecords:
     def add(self, number: int, name: str, began: float, result: SealedText) -> None:
         """Have a record written soon."""
         record = StepRecord(
-            number=number, name=name, began=_milliseconds(began), ended=_milliseconds(time.time()), result=result
+            number=number,
+            name=name,
+            began=_milliseconds(began),
+            ended=_milliseconds(time.time()),
+            result=result,
         )
         self.waiting.append(record)
         self._recorder.expect(self)
@@ -85,8 +89,11 @@ class Recorder:
         """Write what waits of a segment, after a moment in which more may come."""
         self._expected[records.segment] = records
         if self._task is None:
-            # With the context of a segment, DBOS would take the writing for a part of it.
-            self._task = asyncio.create_task(self._write_later(), context=contextvars.Context())
+            # With the context of a segment, DBOS would take the writing for a part of
+            # it.
+            self._task = asyncio.create_task(
+                self._write_later(), context=contextvars.Context()
+            )
 
     async def flush(self) -> None:
         """Write everything that waits, before the place is closed."""
@@ -105,13 +112,16 @@ class Recorder:
             self._task = None
 
     async def _write_expected(self) -> None:
-        # One batch at a time: `flush` must not return while another one is being written.
+        # One batch at a time: `flush` must not return while another one is being
+        # written.
         async with self._lock:
             batch = []
             for records in self._expected.values():
-                # Swapped, so that records that come while this batch is written go into the next one.
+                # Swapped, so that records that come while this batch is written go into
+                # the next one.
                 taken, records.waiting = records.waiting, []
-                # After a record that failed, further ones would leave a gap in the steps of the segment.
+                # After a record that failed, further ones would leave a gap in the
+                # steps of the segment.
                 if taken and records.failure is None:
                     batch.append((records, taken))
             self._expected.clear()
@@ -149,7 +159,12 @@ def _commit(batch: _Batch) -> None:
     commit()
 
 
-def _insert(database: Any, connection: "Connection", records: SegmentRecords, taken: Sequence[StepRecord]) -> None:  # noqa: ANN401 - of DBOS
+def _insert(
+    database: Any,  # noqa: ANN401 - of DBOS
+    connection: "Connection",
+    records: SegmentRecords,
+    taken: Sequence[StepRecord],
+) -> None:
     # Once for all: nothing else can take the segment over before the transaction ends.
     database._check_owner_txn(connection, records.segment, records.owner)  # noqa: SLF001 - as above
     for record in taken:

@@ -37,7 +37,8 @@ class SealedJson:
         Raises:
             EngineRefused: It is not JSON, or too large.
         """
-        # The result of a step is sealed before DBOS gets it, and must not be sealed twice.
+        # The result of a step is sealed before DBOS gets it, and must not be sealed
+        # twice.
         if isinstance(data, SealedText):
             return data
         if isinstance(data, BaseException):
@@ -52,7 +53,9 @@ class SealedJson:
             EditedRecord: This program did not write it, or not with this key.
         """
         try:
-            kept = json.loads(self._seal.open(sealed_from_text(serialized_data), PURPOSE))
+            kept = json.loads(
+                self._seal.open(sealed_from_text(serialized_data), PURPOSE)
+            )
         except (RecursionError, ValueError):
             raise EditedRecord from None
         match kept:
@@ -64,9 +67,13 @@ class SealedJson:
 
     def _close(self, document: dict[str, Any]) -> SealedText:
         try:
-            content = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+            content = json.dumps(
+                document, allow_nan=False, separators=(",", ":")
+            ).encode()
         except (RecursionError, TypeError, ValueError) as error:
-            raise EngineRefused(f"A value for the engine is not JSON: {error}") from error
+            raise EngineRefused(
+                f"A value for the engine is not JSON: {error}"
+            ) from error
         if len(content) > _MOST_BYTES:
             problem = f"A value for the engine has {len(content):,} bytes, and {_MOST_BYTES:,} is the most"
             raise EngineRefused(problem, "hand it on as a reference")
@@ -81,7 +88,10 @@ def seal_every_format(serializer: SealedJson) -> None:
     """
     from dbos import _serialization
 
-    for built_in in (_serialization.DefaultSerializer, _serialization.DBOSPortableJSONSerializer):
+    for built_in in (
+        _serialization.DefaultSerializer,
+        _serialization.DBOSPortableJSONSerializer,
+    ):
         patched = cast("Any", built_in)
         patched.serialize = lambda _, data: serializer.serialize(data)
         patched.deserialize = lambda _, text: serializer.deserialize(text)

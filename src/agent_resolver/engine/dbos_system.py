@@ -23,7 +23,11 @@ from agent_resolver._extra import needing_extra
 from agent_resolver.core.shorten import shorten
 from agent_resolver.engine.dbos_place import EnginePlace
 from agent_resolver.engine.dbos_records import LAG_SECONDS, Recorder, SegmentRecords
-from agent_resolver.engine.dbos_serializer import SealedJson, SealedText, seal_every_format
+from agent_resolver.engine.dbos_serializer import (
+    SealedJson,
+    SealedText,
+    seal_every_format,
+)
 from agent_resolver.engine.errors import EditedRecord, EngineRefused, ReplayMismatch
 from agent_resolver.registry.port import Seal
 from agent_resolver.storage.errors import LeaseLost
@@ -49,7 +53,9 @@ _NOT_RUNNING: Final = [*_ENDED, "ENQUEUED", "DELAYED"]
 _MOST_LISTED: Final = 500
 
 _log = logging.getLogger(__name__)
-_current: contextvars.ContextVar["_Running | None"] = contextvars.ContextVar("segment", default=None)
+_current: contextvars.ContextVar["_Running | None"] = contextvars.ContextVar(
+    "segment", default=None
+)
 """The segment that runs, outside of its steps."""
 
 
@@ -93,7 +99,14 @@ class DbosSystem:
         self._workflow: Any = None
         self._is_closing = False
 
-    async def open(self, place: EnginePlace, seal: Seal, executor_id: str, version: str, workflow: RunWorkflow) -> None:
+    async def open(
+        self,
+        place: EnginePlace,
+        seal: Seal,
+        executor_id: str,
+        version: str,
+        workflow: RunWorkflow,
+    ) -> None:
         """Open the place of the engine, making it if need be, and take part in the work on it.
 
         `workflow` is called for each segment that is started or adopted here. It begins without the context variables
@@ -114,22 +127,29 @@ class DbosSystem:
         with needing_extra("engine"):
             from dbos import DBOS, _dbos
         if _dbos._dbos_global_instance is not None:  # noqa: SLF001 - DBOS itself would hand out that one
-            raise EngineRefused("This process has an engine already, and can have one only")
+            raise EngineRefused(
+                "This process has an engine already, and can have one only"
+            )
         self._place, self._executor, self._version = place, executor_id, version
         self._serializer = SealedJson(seal)
-        # Before DBOS begins: it would read rows in its own formats, and look for work at once.
+        # Before DBOS begins: it would read rows in its own formats, and look for work
+        # at once.
         seal_every_format(self._serializer)
         _quieten()
         _leave_out_threads()
         with self._in_our_words():
             await asyncio.to_thread(place.prepare)
             DBOS(config=self._config(place))
-            # Attempts are counted in the state, so that DBOS must not give a segment up by itself.
-            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(self._enter(workflow))
+            # Attempts are counted in the state, so that DBOS must not give a segment up
+            # by itself.
+            self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=None)(
+                self._enter(workflow)
+            )
             try:
-                # A server that is away is an error here, and the run is found as interrupted when it is back. DBOS
-                # would wait for it without an end, and would not let this process end either.
-                # Not in a thread: DBOS then runs segments in the loop that it finds here.
+                # A server that is away is an error here, and the run is found as
+                # interrupted when it is back. DBOS would wait for it without an end,
+                # and would not let this process end either. Not in a thread: DBOS then
+                # runs segments in the loop that it finds here.
                 DBOS.launch()
                 _dbos._get_dbos_instance()._sys_db._retry_connection_errors = False  # noqa: SLF001 - as below
             except BaseException:
@@ -148,7 +168,9 @@ class DbosSystem:
 
         async def start() -> bool:
             with SetWorkflowID(segment):
-                handle = await DBOS.start_workflow_async(self._workflow, {"of": [segment], "value": payload})
+                handle = await DBOS.start_workflow_async(
+                    self._workflow, {"of": [segment], "value": payload}
+                )
             # The other kind of handle watches a segment that was there before.
             return isinstance(handle, WorkflowHandleAsyncTask)
 
@@ -177,15 +199,19 @@ class DbosSystem:
         running = _current.get()
         if running is None or self._serializer is None:
             # DBOS would call the body, and record nothing.
-            raise EngineRefused("A step can be taken only in a segment, and not inside another step")
+            raise EngineRefused(
+                "A step can be taken only in a segment, and not inside another step"
+            )
         segment, place = running.segment, [running.segment, name]
         serializer = self._serializer
 
         async def do() -> SealedText:
-            # The body of a step is not in the segment, so that it cannot take a further step.
+            # The body of a step is not in the segment, so that it cannot take a further
+            # step.
             outside = _current.set(None)
             try:
-                # Sealed in here, so that a result that cannot be is an error like any other.
+                # Sealed in here, so that a result that cannot be is an error like any
+                # other.
                 return serializer.serialize({"of": place, "value": await body()})
             finally:
                 _current.reset(outside)
@@ -194,13 +220,25 @@ class DbosSystem:
             recorded = await self._replay(segment, name, do)
         else:
             recorded = await self._run_new(running.records, name, do)
-        # Read back even if it was just made: the first time gives the same types as all others.
-        return _value_of(serializer.deserialize(recorded) if isinstance(recorded, SealedText) else recorded, place)
+        # Read back even if it was just made: the first time gives the same types as all
+        # others.
+        return _value_of(
+            serializer.deserialize(recorded)
+            if isinstance(recorded, SealedText)
+            else recorded,
+            place,
+        )
 
-    async def _run_new(self, records: SegmentRecords, name: str, do: Callable[[], Awaitable[SealedText]]) -> SealedText:
+    async def _run_new(
+        self,
+        records: SegmentRecords,
+        name: str,
+        do: Callable[[], Awaitable[SealedText]],
+    ) -> SealedText:
         """Take a step of a segment that began here: there is no record to look for, and none to wait for."""
         self._require_recorded(records, name)
-        # Steps have the numbers that DBOS would give them: a process that goes on with the segment asks for these.
+        # Steps have the numbers that DBOS would give them: a process that goes on with
+        # the segment asks for these.
         number, began = records.begin_step(), time.time()
         with _outside_dbos():
             result = await do()
@@ -214,7 +252,9 @@ class DbosSystem:
             with self._in_words_of(records.segment, name):
                 raise records.failure
 
-    async def _replay(self, segment: str, name: str, do: Callable[[], Awaitable[SealedText]]) -> Any:  # noqa: ANN401 - sealed or JSON
+    async def _replay(
+        self, segment: str, name: str, do: Callable[[], Awaitable[SealedText]]
+    ) -> Any:  # noqa: ANN401 - sealed or JSON
         """Take a step of a segment that another process may have taken: DBOS looks for its record first."""
         from dbos import DBOS
 
@@ -238,10 +278,18 @@ class DbosSystem:
         try:
             with self._in_our_words():
                 yield
-        except (error.DBOSUnexpectedStepError, error.DBOSStepNondeterminismError) as problem:
+        except (
+            error.DBOSUnexpectedStepError,
+            error.DBOSStepNondeterminismError,
+        ) as problem:
             raise ReplayMismatch(segment, name) from problem
-        # DBOS asserts that a segment has a row; the row of one that was taken over may be gone.
-        except (error.DBOSWorkflowConflictIDError, error.DBOSWorkflowCancelledError, AssertionError) as problem:
+        # DBOS asserts that a segment has a row; the row of one that was taken over may
+        # be gone.
+        except (
+            error.DBOSWorkflowConflictIDError,
+            error.DBOSWorkflowCancelledError,
+            AssertionError,
+        ) as problem:
             raise LeaseLost(f"the segment {segment}") from problem
 
     async def state(self, segment: str) -> SegmentState | None:
@@ -260,7 +308,9 @@ class DbosSystem:
             "SUCCESS": "done",
         }
         return SegmentState(
-            status=statuses.get(row.status, "failed"), executor=row.executor_id or "", version=row.app_version or ""
+            status=statuses.get(row.status, "failed"),
+            executor=row.executor_id or "",
+            version=row.app_version or "",
         )
 
     async def adopt(self, segment: str, executor: str) -> bool:
@@ -288,11 +338,17 @@ class DbosSystem:
 
         instance = _dbos._get_dbos_instance()  # noqa: SLF001 - no public call takes a single segment
         database = instance._sys_db  # noqa: SLF001
-        queue = _queue.Queue(f"segment {segment}", token=_queue._INTERNAL_QUEUE_CONSTRUCTION)  # noqa: SLF001
+        queue = _queue.Queue(
+            f"segment {segment}",
+            token=_queue._INTERNAL_QUEUE_CONSTRUCTION,  # noqa: SLF001
+        )
         token = secrets.token_hex(16)
-        # Into a queue that only this call knows, and out of it as this executor: of two processes, one wins.
+        # Into a queue that only this call knows, and out of it as this executor: of two
+        # processes, one wins.
         database.reenqueue_for_recovery(segment, [executor], queue.name)
-        claimed, _ = database.start_queued_workflows(queue, self._executor, self._version, None, owner_xid=token)
+        claimed, _ = database.start_queued_workflows(
+            queue, self._executor, self._version, None, owner_xid=token
+        )
         row = database.get_workflow_status(segment) if segment in claimed else None
         if row is None:
             return False
@@ -310,7 +366,9 @@ class DbosSystem:
             EngineBroken: The place cannot be used.
         """
         before = datetime.now(UTC) - timedelta(seconds=seconds)
-        rows = await self._rows(status=_ENDED, completed_before=before.isoformat(), limit=_MOST_LISTED)
+        rows = await self._rows(
+            status=_ENDED, completed_before=before.isoformat(), limit=_MOST_LISTED
+        )
         return [row.workflow_id for row in rows]
 
     async def forget(self, segments: Sequence[str]) -> None:
@@ -323,7 +381,9 @@ class DbosSystem:
 
         rows = await self._rows(workflow_ids=list(segments), status=_NOT_RUNNING)
         if rows:
-            await self._outside(DBOS.delete_workflows_async([row.workflow_id for row in rows]))
+            await self._outside(
+                DBOS.delete_workflows_async([row.workflow_id for row in rows])
+            )
 
     async def close(self, seconds: float = 0.0) -> None:
         """End, once the segments that run here have ended or the time is over; the others are left for `adopt`.
@@ -336,7 +396,8 @@ class DbosSystem:
             # It could not be opened, which was reported then.
             self._leave_place()
             return
-        # A set that DBOS keeps up to date: every segment that runs here, and those that are about to begin.
+        # A set that DBOS keeps up to date: every segment that runs here, and those that
+        # are about to begin.
         tasks = _dbos._get_dbos_instance()._workflow_tasks  # noqa: SLF001 - it has no public name
         if tasks and seconds > 0:
             await asyncio.wait(set(tasks), timeout=seconds)
@@ -359,9 +420,13 @@ class DbosSystem:
 
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as thread:
-            # It waits for threads, and one of them may be waiting for this loop to take a segment.
-            await loop.run_in_executor(thread, lambda: DBOS.destroy(destroy_registry=True))
-        # DBOS has put its own threads behind `asyncio.to_thread`, and has just ended them.
+            # It waits for threads, and one of them may be waiting for this loop to take
+            # a segment.
+            await loop.run_in_executor(
+                thread, lambda: DBOS.destroy(destroy_registry=True)
+            )
+        # DBOS has put its own threads behind `asyncio.to_thread`, and has just ended
+        # them.
         loop.set_default_executor(ThreadPoolExecutor())
         self._leave_place()
 
@@ -378,7 +443,8 @@ class DbosSystem:
             if self._is_closing or segment is None:
                 # Not recorded: the segment is left for another process.
                 raise asyncio.CancelledError
-            # The row may have been copied from that of another segment, and the payload names its own.
+            # The row may have been copied from that of another segment, and the payload
+            # names its own.
             value = _value_of(payload, [segment])
             records = self._records_of(segment)
             _current.set(_Running(segment, records))
@@ -399,14 +465,21 @@ class DbosSystem:
         is_new = segment in self._new
         self._new.discard(segment)
         context = get_local_dbos_context()
-        if not is_new or self._lag_seconds <= 0 or context is None or context.owner_xid is None:
+        if (
+            not is_new
+            or self._lag_seconds <= 0
+            or context is None
+            or context.owner_xid is None
+        ):
             return None
         return SegmentRecords(self._recorder, segment, context.owner_xid)
 
     async def _rows(self, **conditions: Any) -> list[Any]:  # noqa: ANN401 - DBOS has a type for each
         from dbos import DBOS
 
-        return await self._outside(DBOS.list_workflows_async(load_input=False, load_output=False, **conditions))
+        return await self._outside(
+            DBOS.list_workflows_async(load_input=False, load_output=False, **conditions)
+        )
 
     async def _outside(self, call: Coroutine[Any, Any, Result]) -> Result:
         """Call DBOS in a context of its own: inside a segment, it would record the call as a step of that segment."""
@@ -440,7 +513,9 @@ class DbosSystem:
         except (error.DBOSException, SQLAlchemyError, sqlite3.Error) as problem:
             if self._place is None:
                 raise
-            raise self._place.as_our_error(problem, shorten(str(problem), _MESSAGE_LENGTH)) from problem
+            raise self._place.as_our_error(
+                problem, shorten(str(problem), _MESSAGE_LENGTH)
+            ) from problem
 
 
 class _NotRecorded(BaseException):
@@ -456,7 +531,8 @@ class _ToOurLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        # Said of every segment that was adopted once and is then started again, as a driver does.
+        # Said of every segment that was adopted once and is then started again, as a
+        # driver does.
         if not message.startswith("Workflow already exists in queue"):
             _log.warning("%s", shorten(message, _MESSAGE_LENGTH))
 

@@ -17,7 +17,9 @@ from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.state import JournalRow
 
 
-class RunStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run.started"):
+class RunStarted(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run.started"
+):
     """The start of a run: all that it takes to go on with it in another process."""
 
     blueprint: str
@@ -39,7 +41,9 @@ class RunStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run
     """The version of the interpreter's order that the run keeps to."""
 
 
-class SegmentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment.started"):
+class SegmentStarted(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment.started"
+):
     """A process takes the run up."""
 
     segment: int
@@ -55,14 +59,18 @@ class SegmentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     """The process."""
 
 
-class StepRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="step.refused"):
+class StepRefused(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="step.refused"
+):
     """A call whose failure the ledger does not keep: it was refused before it started, or may have been done."""
 
     path: str
     failed: StepFailed
 
 
-class RunWaiting(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run.waiting"):
+class RunWaiting(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run.waiting"
+):
     """The end of a segment: the run waits, or was handed on to another process."""
 
     segment: int
@@ -71,14 +79,18 @@ class RunWaiting(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run
     """Why a person has to look at the run, where that is not what a step asks for."""
 
 
-class WaitEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="wait.ended"):
+class WaitEnded(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="wait.ended"
+):
     """A wait of the blueprint itself is over."""
 
     path: str
     outcome: StepOutcome
 
 
-class SignalReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="signal.received"):
+class SignalReceived(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="signal.received"
+):
     """A signal came, whether or not the run waits for it yet."""
 
     name: str
@@ -86,13 +98,17 @@ class SignalReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     by: Caller
 
 
-class CancelAsked(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cancel.asked"):
+class CancelAsked(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cancel.asked"
+):
     """A caller wants the run to end."""
 
     by: Caller
 
 
-class CancelSeen(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cancel.seen"):
+class CancelSeen(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cancel.seen"
+):
     """The wish to cancel was seen: from here on, the run takes back what it did."""
 
     segment: int
@@ -129,7 +145,9 @@ def kind_of(entry: Entry) -> str:
 def seal_entry(entry: Entry, run: str, number: int, at: int, seal: Seal) -> JournalRow:
     """The row of an entry, readable only with the key and at this place."""
     kind = kind_of(entry)
-    body = seal.close(_ENCODER.encode(entry), blueprint_entry_purpose(run, number, kind, at))
+    body = seal.close(
+        _ENCODER.encode(entry), blueprint_entry_purpose(run, number, kind, at)
+    )
     return JournalRow(run=run, number=number, kind=kind, at=at, body=body)
 
 
@@ -139,7 +157,11 @@ def open_entry(row: JournalRow, seal: Seal) -> Entry:
     Raises:
         ValueError: It was edited, moved from another place, or sealed with another key.
     """
-    entry: Entry = _DECODER.decode(seal.open(row.body, blueprint_entry_purpose(row.run, row.number, row.kind, row.at)))
+    entry: Entry = _DECODER.decode(
+        seal.open(
+            row.body, blueprint_entry_purpose(row.run, row.number, row.kind, row.at)
+        )
+    )
     return entry
 
 
@@ -150,5 +172,6 @@ def blueprint_purpose(digest: str) -> str:
 
 def blueprint_entry_purpose(run: str, number: int, kind: str, at: int) -> str:
     """The place that an entry is sealed for."""
-    # The journal of an agent's run has another prefix: neither can take the other's place.
+    # The journal of an agent's run has another prefix: neither can take the other's
+    # place.
     return f"blueprint-run/{run}/{number}/{kind}/{at}"

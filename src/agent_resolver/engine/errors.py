@@ -33,21 +33,28 @@ class UnknownRun(EngineRefused):
     """There is no run of this id that concerns the caller."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"There is no run {run} of a blueprint", "`agent blueprint list` shows those there are")
+        super().__init__(
+            f"There is no run {run} of a blueprint",
+            "`agent blueprint list` shows those there are",
+        )
 
 
 class DamagedRun(EngineRefused):
     """What is kept of a run cannot be read, or was edited. The run is not driven."""
 
     def __init__(self, run: str, problem: str) -> None:
-        super().__init__(f"What is kept of run {run} cannot be read: {problem}", _DAMAGED)
+        super().__init__(
+            f"What is kept of run {run} cannot be read: {problem}", _DAMAGED
+        )
 
 
 class CallLost(ResolverError):
     """The end of a call could not be written. The call counts as interrupted, and its run is taken up again there."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"The end of a call of run {run} could not be written to the state")
+        super().__init__(
+            f"The end of a call of run {run} could not be written to the state"
+        )
 
 
 class CannotAct(ResolverError):
@@ -71,7 +78,11 @@ class EngineBroken(ResolverError):
             problem: What the database says.
             schema: The schema of the engine in that database; empty for a file.
         """
-        used_as = f"the database of the engine (schema `{schema}`)" if schema else "the file of the engine"
+        used_as = (
+            f"the database of the engine (schema `{schema}`)"
+            if schema
+            else "the file of the engine"
+        )
         super().__init__(f"`{path}` cannot be used as {used_as}: {problem}")
         removal = f"drop the schema `{schema}`" if schema else "delete the file"
         self.hint = f"stop all workers, {removal} and start them again: runs go on from the state"
@@ -85,7 +96,10 @@ class EngineUnreachable(EngineBroken):
     def __init__(self, address: str, problem: str, hint: str = "") -> None:
         super().__init__(address, problem)
         self.args = (f"The Temporal server at `{address}` cannot be used: {problem}",)
-        self.hint = hint or "start the server, or set `engine.address` to where it is: runs go on from the state"
+        self.hint = (
+            hint
+            or "start the server, or set `engine.address` to where it is: runs go on from the state"
+        )
 
 
 class EngineAway(ResolverError):
@@ -95,7 +109,9 @@ class EngineAway(ResolverError):
     hint = "see that the database runs and can be reached; workers that run go on by themselves"
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"The database of the engine at `{name}` does not answer: {problem}")
+        super().__init__(
+            f"The database of the engine at `{name}` does not answer: {problem}"
+        )
 
 
 class EngineServerAway(EngineAway):
@@ -114,13 +130,17 @@ class EditedRecord(ResolverError):
     hint = "find out who can write the rows of the engine; the segment can start again from the state"
 
     def __init__(self) -> None:
-        super().__init__("A row of the engine is not what this program wrote there, and is not used")
+        super().__init__(
+            "A row of the engine is not what this program wrote there, and is not used"
+        )
 
 
 class ReplayMismatch(ResolverError):
     """A segment that goes on takes other steps than it recorded: the order of steps changed, but not its version."""
 
     def __init__(self, segment: str, step: str) -> None:
-        super().__init__(f"The segment {segment} recorded another step where it now takes `{step}`")
+        super().__init__(
+            f"The segment {segment} recorded another step where it now takes `{step}`"
+        )
         self.segment = segment
         self.step = step

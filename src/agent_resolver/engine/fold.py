@@ -47,7 +47,9 @@ class Folded(Struct, kw_only=True):
     """The number of waves of which the state has any trace."""
 
 
-def course_of(history: History, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool = False) -> Course:
+def course_of(
+    history: History, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool = False
+) -> Course:
     """The course of a run with these outcomes.
 
     Args:
@@ -61,8 +63,15 @@ def course_of(history: History, outcomes: Mapping[str, StepOutcome], *, is_cance
     started, blueprint = history.started, history.blueprint
     # Another version could take other steps after the same outcomes.
     if started.interpreter != INTERPRETER_VERSION:
-        raise DamagedRun(history.row.id, f"it needs version {started.interpreter} of the interpreter")
-    known = Known(input=started.input, run=run_facts(history), outcomes=outcomes, is_cancelled=is_cancelled)
+        raise DamagedRun(
+            history.row.id, f"it needs version {started.interpreter} of the interpreter"
+        )
+    known = Known(
+        input=started.input,
+        run=run_facts(history),
+        outcomes=outcomes,
+        is_cancelled=is_cancelled,
+    )
     return Course(prepared_blueprint(started.blueprint, blueprint), known)
 
 
@@ -73,12 +82,15 @@ def run_facts(history: History) -> RunFacts:
         id=history.row.id,
         blueprint=blueprint.id,
         version=blueprint.version,
-        cost_center=started.starter.cost_center or blueprint.blueprint_metadata.cost_center,
+        cost_center=started.starter.cost_center
+        or blueprint.blueprint_metadata.cost_center,
         started_at=started.started_at,
     )
 
 
-def fold(history: History, look_up: LookUp, *, first: str = "", again: Collection[str] = ()) -> Folded:
+def fold(
+    history: History, look_up: LookUp, *, first: str = "", again: Collection[str] = ()
+) -> Folded:
     """Take the course of a run as far as outcomes are known.
 
     Args:
@@ -89,7 +101,9 @@ def fold(history: History, look_up: LookUp, *, first: str = "", again: Collectio
     """
     course = course_of(history, {})
     # True until the fold reaches the place where the run saw the wish to cancel.
-    is_wish_left = is_cancelled_before(history, history.segments[-1].segment if first else None)
+    is_wish_left = is_cancelled_before(
+        history, history.segments[-1].segment if first else None
+    )
     outcomes: dict[str, StepOutcome] = {}
     waves: list[Wave] = []
     known = 0
@@ -98,21 +112,30 @@ def fold(history: History, look_up: LookUp, *, first: str = "", again: Collectio
         if isinstance(move, Ended):
             if not is_wish_left:
                 break
-            # All steps had ended when the wish was seen, but not the run: everything is taken back.
-            course, is_wish_left = course_of(history, outcomes, is_cancelled=True), False
+            # All steps had ended when the wish was seen, but not the run: everything is
+            # taken back.
+            course, is_wish_left = (
+                course_of(history, outcomes, is_cancelled=True),
+                False,
+            )
             continue
         is_last = first != "" and first_path(move) == first
         found = _outcomes_in(move, look_up, again if is_last else ())
         outcomes |= found
-        # One outcome is a trace: the wave was begun, whatever becomes of the rest of it.
+        # One outcome is a trace: the wave was begun, whatever becomes of the rest of
+        # it.
         known += bool(found)
         is_complete = len(found) == len(move.paths)
         if is_last or not (is_complete or is_wish_left):
             break
         if not is_complete:
-            # Here the wish to cancel was seen: what had ended is taken back, and the rest never starts.
+            # Here the wish to cancel was seen: what had ended is taken back, and the
+            # rest never starts.
             waves.append(move)
-            course, is_wish_left = course_of(history, outcomes, is_cancelled=True), False
+            course, is_wish_left = (
+                course_of(history, outcomes, is_cancelled=True),
+                False,
+            )
             continue
         course.add(found)
         waves.append(move)
@@ -143,7 +166,11 @@ def outcome_reader(history: History, snapshot: Snapshot, seal: Seal) -> LookUp:
         if path in history.refused:
             return history.refused[path].failed
         # A wait has no tool, and so no entry in the ledger.
-        return kept_outcome(snapshot, run, call_key(starter, tool, run, path), seal) if tool else None
+        return (
+            kept_outcome(snapshot, run, call_key(starter, tool, run, path), seal)
+            if tool
+            else None
+        )
 
     return look_up
 
@@ -158,7 +185,9 @@ def context_key(run: str, path: str) -> str:
     return f"{run}/{path}"
 
 
-def kept_outcome(snapshot: Snapshot, run: str, key: str, seal: Seal) -> StepOutcome | None:
+def kept_outcome(
+    snapshot: Snapshot, run: str, key: str, seal: Seal
+) -> StepOutcome | None:
     """What the ledger has of a call; None where it has not ended, or only a person knows how.
 
     Raises:
@@ -169,16 +198,28 @@ def kept_outcome(snapshot: Snapshot, run: str, key: str, seal: Seal) -> StepOutc
         return None
     try:
         if kept.state == "done":
-            return StepDone(msgspec.json.decode(open_outcome(seal, kept.result or b"", key, "done")))
-        failed = msgspec.json.decode(open_outcome(seal, kept.result or b"", key, "failed"), type=Failed)
+            return StepDone(
+                msgspec.json.decode(open_outcome(seal, kept.result or b"", key, "done"))
+            )
+        failed = msgspec.json.decode(
+            open_outcome(seal, kept.result or b"", key, "failed"), type=Failed
+        )
     except ValueError as error:
         raise DamagedRun(run, f"the result of one of its calls: {error}") from error
     return step_failed(failed.code, failed.message)
 
 
-def _outcomes_in(wave: Wave, look_up: LookUp, left_out: Collection[str]) -> dict[str, StepOutcome]:
-    tools = {call.path: call.tool for call in wave.calls} | {wait.path: "" for wait in wave.waits}
-    found = {path: look_up(path, tool) for path, tool in tools.items() if path not in left_out}
+def _outcomes_in(
+    wave: Wave, look_up: LookUp, left_out: Collection[str]
+) -> dict[str, StepOutcome]:
+    tools = {call.path: call.tool for call in wave.calls} | {
+        wait.path: "" for wait in wave.waits
+    }
+    found = {
+        path: look_up(path, tool)
+        for path, tool in tools.items()
+        if path not in left_out
+    }
     return {path: outcome for path, outcome in found.items() if outcome is not None}
 
 
@@ -190,7 +231,8 @@ def prepared_blueprint(digest: str, blueprint: Blueprint) -> PreparedBlueprint:
     """A blueprint that is ready to run: its templates are parsed once for all of its runs."""
     found = _prepared.get(digest)
     if found is None:
-        # Rarely are there so many at once, and to prepare one again is cheap: no need to find the oldest.
+        # Rarely are there so many at once, and to prepare one again is cheap: no need
+        # to find the oldest.
         if len(_prepared) >= _MOST_PREPARED:
             _prepared.clear()
         found = _prepared[digest] = prepare(blueprint)

@@ -91,7 +91,13 @@ class History(Struct, kw_only=True):
 class BlueprintJournal:
     """The store of a project, with all that it takes to read and write the runs of blueprints in it."""
 
-    def __init__(self, store: Store, seal: Seal, clock: Clock, seconds: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        seal: Seal,
+        clock: Clock,
+        seconds: Callable[[], float] = time.time,
+    ) -> None:
         """A journal.
 
         Args:
@@ -115,7 +121,8 @@ class BlueprintJournal:
         Processes without the lease add signals and wishes to cancel, so that only the transaction knows the number.
         """
         at = self.now()
-        # The row counts the entries, so that one which is missing at the end shows as well.
+        # The row counts the entries, so that one which is missing at the end shows as
+        # well.
         number = row.entries
         for entry in entries:
             number += 1
@@ -125,7 +132,9 @@ class BlueprintJournal:
     def plan_row(self, blueprint: Blueprint) -> PlanRow:
         """The row that keeps a blueprint for all runs that begin with it."""
         content, digest = encode_blueprint(blueprint), blueprint_digest(blueprint)
-        return PlanRow(digest=digest, body=self.seal.close(content, blueprint_purpose(digest)))
+        return PlanRow(
+            digest=digest, body=self.seal.close(content, blueprint_purpose(digest))
+        )
 
     def read(self, snapshot: Snapshot, run: str) -> History | None:
         """What the journal of a run says; None if there is no such run of a blueprint.
@@ -141,9 +150,15 @@ class BlueprintJournal:
         if not isinstance(started, RunStarted):
             raise DamagedRun(run, "its beginning is missing")
         if len(entries) != row.entries:
-            raise DamagedRun(run, f"it has {counted(row.entries, 'entry', 'entries')}, and {len(entries)} are there")
+            raise DamagedRun(
+                run,
+                f"it has {counted(row.entries, 'entry', 'entries')}, and {len(entries)} are there",
+            )
         history = History(
-            row=row, started=started, blueprint=self._blueprint(snapshot, run, started.blueprint), entries=entries
+            row=row,
+            started=started,
+            blueprint=self._blueprint(snapshot, run, started.blueprint),
+            entries=entries,
         )
         for entry in entries:
             history.apply(entry)

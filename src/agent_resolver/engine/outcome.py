@@ -69,4 +69,6 @@ def from_json(value: Any) -> Recorded:  # noqa: ANN401 - a JSON value
 
 def step_failed(code: str, message: str, *, is_final: bool | None = None) -> StepFailed:
     """A failure for the interpreter; the code says whether it is final, unless more is known."""
-    return StepFailed(code, message, is_final=not is_passing(code) if is_final is None else is_final)
+    return StepFailed(
+        code, message, is_final=not is_passing(code) if is_final is None else is_final
+    )

@@ -65,14 +65,26 @@ class RunResult(Struct, frozen=True, kw_only=True):
 class Engine(Protocol):
     """Runs blueprints so that they survive the end of any process."""
 
-    async def start(self, blueprint: Blueprint, arguments: Mapping[str, Any], context: CallContext, run: str) -> bool:
+    async def start(
+        self,
+        blueprint: Blueprint,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        run: str,
+    ) -> bool:
         """Begin a run under this id, with all that it takes to go on in another process; False if there is one.
 
         A run keeps the blueprint as it was when it began.
         """
         ...
 
-    async def signal(self, run: str, name: str, data: Any, context: CallContext) -> None:  # noqa: ANN401 - JSON
+    async def signal(
+        self,
+        run: str,
+        name: str,
+        data: Any,  # noqa: ANN401 - JSON
+        context: CallContext,
+    ) -> None:
         """Send a signal to a run, whether or not it waits for it yet, and whether or not a worker is there.
 
         Raises:

@@ -26,26 +26,42 @@ def started_record(run: str, started: RunStarted, blueprint: Blueprint) -> Recor
     return Record(run, AuditKind.RUN_STARTED, body)
 
 
-def resumed_record(run: str, who: Who, trace: str, segment: int, attempt: int) -> Record:
+def resumed_record(
+    run: str, who: Who, trace: str, segment: int, attempt: int
+) -> Record:
     """A worker goes on with a run."""
-    return Record(run, AuditKind.RUN_RESUMED, {**who, "trace": trace, "segment": segment, "attempt": attempt})
+    return Record(
+        run,
+        AuditKind.RUN_RESUMED,
+        {**who, "trace": trace, "segment": segment, "attempt": attempt},
+    )
 
 
-def waiting_record(run: str, who: Who, trace: str, waits: tuple[AwaitedThing, ...]) -> Record:
+def waiting_record(
+    run: str, who: Who, trace: str, waits: tuple[AwaitedThing, ...]
+) -> Record:
     """A run waits; where it waits for nothing, it was handed on."""
     awaited = [{"path": each.path, "kind": each.kind, "id": each.id} for each in waits]
     return Record(run, AuditKind.RUN_WAITING, {**who, "trace": trace, "waits": awaited})
 
 
-def set_aside_record(run: str, who: Who, trace: str, code: str, action: str = "") -> Record:
+def set_aside_record(
+    run: str, who: Who, trace: str, code: str, action: str = ""
+) -> Record:
     """A run is not driven any further until a person has looked at it."""
     asked = {"action": action} if action else {}
-    return Record(run, AuditKind.RUN_SET_ASIDE, {**who, "trace": trace, "code": code, **asked})
+    return Record(
+        run, AuditKind.RUN_SET_ASIDE, {**who, "trace": trace, "code": code, **asked}
+    )
 
 
 def signalled_record(run: str, by: Caller, trace: str, name: str) -> Record:
     """A signal came."""
-    return Record(run, AuditKind.RUN_SIGNALLED, {**by.as_recorded(), "trace": trace, "signal": name})
+    return Record(
+        run,
+        AuditKind.RUN_SIGNALLED,
+        {**by.as_recorded(), "trace": trace, "signal": name},
+    )
 
 
 def cancel_record(run: str, by: Caller, trace: str) -> Record:
@@ -55,6 +71,14 @@ def cancel_record(run: str, by: Caller, trace: str) -> Record:
 
 def ended_record(run: str, who: Who, trace: str, result: RunResult) -> Record:
     """A run ended."""
-    facts = {"code": result.code, "step": result.step, "compensated": list(result.compensated)}
+    facts = {
+        "code": result.code,
+        "step": result.step,
+        "compensated": list(result.compensated),
+    }
     known = {name: fact for name, fact in facts.items() if fact}
-    return Record(run, AuditKind.RUN_ENDED, {**who, "trace": trace, "reason": result.status, **known})
+    return Record(
+        run,
+        AuditKind.RUN_ENDED,
+        {**who, "trace": trace, "reason": result.status, **known},
+    )

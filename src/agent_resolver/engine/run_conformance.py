@@ -56,7 +56,11 @@ class _Clock:
 
     def now(self) -> str:
         """The time as ISO 8601 in UTC with milliseconds."""
-        return (datetime.now(UTC) + self._ahead).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return (
+            (datetime.now(UTC) + self._ahead)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
 
     def seconds(self) -> float:
         """The same in seconds since 1970."""
@@ -76,7 +80,8 @@ class _Tool:
             description=name,
             input_schema={"type": "object"},
             source="memory",
-            # A call that was interrupted is then made again, and no person is asked about it.
+            # A call that was interrupted is then made again, and no person is asked
+            # about it.
             rules=Rules(is_idempotent=True),
         )
         self._calls, self._work = calls, work
@@ -105,7 +110,11 @@ class _Place:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator["_Process"]:
         """An engine on the state, as a process has it."""
-        path, now, seconds = str(self._folder / "state.db"), self.clock.now, self.clock.seconds
+        path, now, seconds = (
+            str(self._folder / "state.db"),
+            self.clock.now,
+            self.clock.seconds,
+        )
         store = SqliteStore(path, key=_KEY, now=now, seconds=seconds)
         seal = AesSeal(_KEY)
         registry = ToolRegistry(Ports(store=store, seal=seal, clock=self.clock))
@@ -113,12 +122,20 @@ class _Place:
             registry.add(_Tool(name, self.calls, self.works.get(name)))
         driver = self._make(self._folder)
         journal = BlueprintJournal(store, seal, self.clock, seconds)
-        engine = StoredEngine(EngineParts(journal=journal, call=registry.call, driver=driver))
+        engine = StoredEngine(
+            EngineParts(journal=journal, call=registry.call, driver=driver)
+        )
         await engine.open()
         try:
-            # An engine that never ends a run must fail its check, and not hang its author's tests.
+            # An engine that never ends a run must fail its check, and not hang its
+            # author's tests.
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                yield _Process(engine, store, Inbox(store, MemorySecrets(), self.clock, seal=seal), self.context)
+                yield _Process(
+                    engine,
+                    store,
+                    Inbox(store, MemorySecrets(), self.clock, seal=seal),
+                    self.context,
+                )
         finally:
             await engine.close()
             store.close()
@@ -127,12 +144,21 @@ class _Place:
 class _Process:
     """One engine that is open."""
 
-    def __init__(self, engine: StoredEngine, store: Store, inbox: Inbox, context: CallContext) -> None:
-        self.engine, self.store, self._inbox, self._context = engine, store, inbox, context
+    def __init__(
+        self, engine: StoredEngine, store: Store, inbox: Inbox, context: CallContext
+    ) -> None:
+        self.engine, self.store, self._inbox, self._context = (
+            engine,
+            store,
+            inbox,
+            context,
+        )
 
     async def start(self, *steps: dict[str, Any], output: Any = None) -> None:  # noqa: ANN401 - JSON
         """Start the run, with these steps."""
-        assert await self.engine.start(_blueprint(steps, output), {}, self._context, _RUN), "the run was there already"
+        assert await self.engine.start(
+            _blueprint(steps, output), {}, self._context, _RUN
+        ), "the run was there already"
 
     async def drain(self) -> RunResult | RunView:
         """Drive everything that can be driven; how far the run is then."""
@@ -169,13 +195,22 @@ class _Process:
 
 
 def _blueprint(steps: tuple[dict[str, Any], ...], output: Any) -> Blueprint:  # noqa: ANN401 - JSON
-    about = {"id": "conformance.run", "version": "1.0.0", "description": "A run that is checked."}
+    about = {
+        "id": "conformance.run",
+        "version": "1.0.0",
+        "description": "A run that is checked.",
+    }
     dag = {"steps": list(steps), "output_mapping": output}
     return msgspec.convert({"blueprint_metadata": about, "dag": dag}, Blueprint)
 
 
 def _call(name: str, tool: str = "act", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    return {"id": name, "capability": tool, "compensation": {"capability": "undo"}, **more}
+    return {
+        "id": name,
+        "capability": tool,
+        "compensation": {"capability": "undo"},
+        **more,
+    }
 
 
 def _wait(name: str, kind: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -186,12 +221,14 @@ async def _fail(_path: str) -> None:
     raise ToolFailure(FailureCode.TOOL_ERROR, "It does not work", "do without it")
 
 
-def _require_end(result: RunResult, status: str, code: str = "", compensated: tuple[str, ...] = ()) -> None:
+def _require_end(
+    result: RunResult, status: str, code: str = "", compensated: tuple[str, ...] = ()
+) -> None:
     found = (result.status, result.code, result.compensated)
     assert found == (status, code, compensated), f"the run ended with {found}"
 
 
-# The checks -----------------------------------------------------------------------------------------------------------
+# The checks ---------------------------------------------------------------------------
 
 
 async def _steps_have_their_own_results(make: Make, folder: Path) -> None:
@@ -208,10 +245,15 @@ async def _steps_have_their_own_results(make: Make, folder: Path) -> None:
     names = ["a", *(f"p{number}" for number in range(4))]
     output = {**{name: f"${{steps.{name}.path}}" for name in names}, "f": "${steps.f}"}
     async with place.opened() as process:
-        await process.start(_call("a"), *group, _wait("w", "signal", signal="items"), fan, output=output)
+        await process.start(
+            _call("a"), *group, _wait("w", "signal", signal="items"), fan, output=output
+        )
         await process.signal("items", [1, 2, 3])
         result = await process.ended()
-    expected = {**{name: name for name in names}, "f": [{"path": f"f[{number}]"} for number in range(3)]}
+    expected = {
+        **{name: name for name in names},
+        "f": [{"path": f"f[{number}]"} for number in range(3)],
+    }
     assert result.output == expected, f"the output is {result.output}"
 
 
@@ -222,7 +264,9 @@ async def _a_failure_takes_back_in_reverse(make: Make, folder: Path) -> None:
         await process.start(_call("a"), _call("b"), _call("c"), _call("d", "fail"))
         _require_end(await process.ended(), "failed", "TOOL_ERROR", ("c", "b", "a"))
     taken_back = place.calls[-3:]
-    assert taken_back == ["compensate/c", "compensate/b", "compensate/a"], f"it took back {taken_back}"
+    assert taken_back == ["compensate/c", "compensate/b", "compensate/a"], (
+        f"it took back {taken_back}"
+    )
 
 
 async def _a_step_is_tried_again_as_often_as_it_says(make: Make, folder: Path) -> None:
@@ -257,7 +301,12 @@ async def _a_wait_goes_on_after_a_restart(make: Make, folder: Path) -> None:
     """The signal comes while no engine drives."""
     place = _Place(make, folder)
     async with place.opened() as process:
-        await process.start(_call("a"), _wait("w", "signal", signal="go"), _call("b"), output="${steps.w}")
+        await process.start(
+            _call("a"),
+            _wait("w", "signal", signal="go"),
+            _call("b"),
+            output="${steps.w}",
+        )
         await process.waiting("signal")
     async with place.opened() as process:
         await process.waiting("signal")
@@ -268,10 +317,14 @@ async def _a_wait_goes_on_after_a_restart(make: Make, folder: Path) -> None:
     assert place.calls == ["a", "b"], f"the calls were {place.calls}"
 
 
-async def _a_signal_may_come_before_its_wait_and_only_once(make: Make, folder: Path) -> None:
+async def _a_signal_may_come_before_its_wait_and_only_once(
+    make: Make, folder: Path
+) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
-        await process.start(_call("a"), _wait("w", "signal", signal="go"), output="${steps.w}")
+        await process.start(
+            _call("a"), _wait("w", "signal", signal="go"), output="${steps.w}"
+        )
         await process.signal("go", 7)
         try:
             await process.signal("go", 8)
@@ -285,14 +338,18 @@ async def _a_signal_may_come_before_its_wait_and_only_once(make: Make, folder: P
 async def _a_person_answers(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
-        await process.start(_wait("w", "person", question="Shall it?"), _call("b"), output="${steps.w}")
+        await process.start(
+            _wait("w", "person", question="Shall it?"), _call("b"), output="${steps.w}"
+        )
         await process.waiting("person")
         await process.answer("yes")
         result = await process.ended()
     assert result.output == "yes", f"the output is {result.output}"
 
 
-async def _a_month_is_counted_from_when_the_wait_began(make: Make, folder: Path) -> None:
+async def _a_month_is_counted_from_when_the_wait_began(
+    make: Make, folder: Path
+) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
         await process.start(_wait("w", "time", seconds=_MONTH_SECONDS), _call("b"))
@@ -323,7 +380,9 @@ async def _a_wait_that_nobody_ends_ends_in_time(make: Make, folder: Path) -> Non
 async def _a_run_that_waits_can_be_cancelled(make: Make, folder: Path) -> None:
     place = _Place(make, folder)
     async with place.opened() as process:
-        await process.start(_call("a"), _call("b"), _wait("w", "signal", signal="go"), _call("c"))
+        await process.start(
+            _call("a"), _call("b"), _wait("w", "signal", signal="go"), _call("c")
+        )
         await process.waiting("signal")
         await process.cancel()
     async with place.opened() as process:
@@ -351,7 +410,9 @@ async def _a_run_whose_step_runs_can_be_cancelled(make: Make, folder: Path) -> N
     assert "c" not in place.calls, "a step began after the run was cancelled"
 
 
-async def _a_run_that_was_left_goes_on_with_what_it_has(make: Make, folder: Path) -> None:
+async def _a_run_that_was_left_goes_on_with_what_it_has(
+    make: Make, folder: Path
+) -> None:
     """An engine ends in the middle of a wave; what had ended is not done again."""
     place = _Place(make, folder)
     has_begun = asyncio.Event()
@@ -376,8 +437,14 @@ async def _a_run_that_was_left_goes_on_with_what_it_has(make: Make, folder: Path
     is_first = False
     async with place.opened() as process:
         result = await process.ended()
-    assert result.output == {name: {"path": name} for name in names}, f"the output is {result.output}"
-    repeated = {path: place.calls.count(path) for path in place.calls if place.calls.count(path) > 1}
+    assert result.output == {name: {"path": name} for name in names}, (
+        f"the output is {result.output}"
+    )
+    repeated = {
+        path: place.calls.count(path)
+        for path in place.calls
+        if place.calls.count(path) > 1
+    }
     assert repeated in ({}, {"p2": 2}), f"these calls were made again: {repeated}"
 
 

@@ -42,7 +42,9 @@ _DELIVERED: Final = "delivered"
 class BlueprintRuns:
     """The runs of blueprints in the store of a project."""
 
-    def __init__(self, journal: BlueprintJournal, *, only_verified: bool = False) -> None:
+    def __init__(
+        self, journal: BlueprintJournal, *, only_verified: bool = False
+    ) -> None:
         """The runs that a journal keeps.
 
         Args:
@@ -76,18 +78,27 @@ class BlueprintRuns:
         _require_run_id(run)
         _require_input(blueprint, arguments)
         plan = journal.plan_row(blueprint)
-        # A blueprint that cannot be prepared is refused here, where its caller hears of it.
+        # A blueprint that cannot be prepared is refused here, where its caller hears of
+        # it.
         try:
             prepared_blueprint(plan.digest, blueprint)
         except ValueError as error:
-            raise EngineRefused(f"{blueprint.id} cannot be run: {error}", "`agent blueprint check`") from error
-        level = classification or blueprint.security_logic.data_classification or "INTERNAL"
-        begun = _first_entry(plan.digest, arguments, context, level, journal.clock.now())
+            raise EngineRefused(
+                f"{blueprint.id} cannot be run: {error}", "`agent blueprint check`"
+            ) from error
+        level = (
+            classification or blueprint.security_logic.data_classification or "INTERNAL"
+        )
+        begun = _first_entry(
+            plan.digest, arguments, context, level, journal.clock.now()
+        )
 
         def write(transaction: Transaction) -> bool:
             if transaction.get(RUNS, run) is not None:
                 return False
-            started = structs.replace(begun, part_of=_blueprint_run(transaction, context.run))
+            started = structs.replace(
+                begun, part_of=_blueprint_run(transaction, context.run)
+            )
             # All runs of one definition share it.
             transaction.put(PLANS, plan, only_new=True)
             row = _first_row(run, blueprint, started)
@@ -99,7 +110,13 @@ class BlueprintRuns:
 
         return await journal.store.write(write)
 
-    async def signal(self, run: str, name: str, data: Any, context: CallContext) -> None:  # noqa: ANN401 - JSON
+    async def signal(
+        self,
+        run: str,
+        name: str,
+        data: Any,  # noqa: ANN401 - JSON
+        context: CallContext,
+    ) -> None:
         """Send a signal to a run, whether or not it waits for it yet, and whether or not a worker is there.
 
         Raises:
@@ -110,15 +127,20 @@ class BlueprintRuns:
         self._require_valid(context.caller)
         content = _encoded(data, "The data of a signal")
         if len(content) > MAX_SIGNAL_BYTES:
-            raise EngineRefused(f"A signal has at most {MAX_SIGNAL_BYTES:,} bytes, and this one has {len(content):,}")
+            raise EngineRefused(
+                f"A signal has at most {MAX_SIGNAL_BYTES:,} bytes, and this one has {len(content):,}"
+            )
 
         def write(transaction: Transaction) -> None:
             history = self._require_going_on(transaction, run, context.caller)
             _require_signal(history, name, data)
             received = SignalReceived(name=name, data=data, by=context.caller)
             transaction.put(RUNS, journal.append(transaction, history.row, received))
-            transaction.append(signalled_record(run, context.caller, history.started.trace_id, name))
-            # A run that waits for the signal becomes due. One that does not wait yet finds it in its journal.
+            transaction.append(
+                signalled_record(run, context.caller, history.started.trace_id, name)
+            )
+            # A run that waits for the signal becomes due. One that does not wait yet
+            # finds it in its journal.
             end_waits(transaction, signal_key(run, name))
 
         await journal.store.write(write)
@@ -150,7 +172,9 @@ class BlueprintRuns:
             history = self._journal.read(snapshot, run)
             if history is None:
                 return None
-            folded = fold(history, outcome_reader(history, snapshot, self._journal.seal))
+            folded = fold(
+                history, outcome_reader(history, snapshot, self._journal.seal)
+            )
             return view_of(history, folded, snapshot)
 
         return await self._journal.store.read(read)
@@ -161,7 +185,9 @@ class BlueprintRuns:
         Raises:
             DamagedRun: What is kept of it cannot be read.
         """
-        return await self._journal.store.read(lambda snapshot: self._journal.read(snapshot, run))
+        return await self._journal.store.read(
+            lambda snapshot: self._journal.read(snapshot, run)
+        )
 
     async def result(self, run: str, seconds: float) -> RunResult | RunView:
         """How a run ended; how far it is, once it waits or the time is over.
@@ -172,12 +198,16 @@ class BlueprintRuns:
         store = self._journal.store
         deadline = time.monotonic() + seconds
         while True:
-            # Looked at before any waiting: the run may have ended already, or wait for a person for days.
-            is_settled = await store.read(lambda snapshot: self._is_settled(snapshot, run))
+            # Looked at before any waiting: the run may have ended already, or wait for
+            # a person for days.
+            is_settled = await store.read(
+                lambda snapshot: self._is_settled(snapshot, run)
+            )
             left = deadline - time.monotonic()
             if is_settled or left <= 0:
                 break
-            # Wake-ups of runs that ended before the first look are not heard of: the look comes again by itself.
+            # Wake-ups of runs that ended before the first look are not heard of: the
+            # look comes again by itself.
             await store.woken("run", min(left, _LOOK_SECONDS))
             # Others must get a turn, also where the store returns at once each time.
             await asyncio.sleep(0)
@@ -200,14 +230,17 @@ class BlueprintRuns:
         def write(transaction: Transaction) -> None:
             row = transaction.get(RUNS, run)
             if row is not None and row.status in FINISHED:
-                # The status says how the run ended, so that the reason is free for this note.
+                # The status says how the run ended, so that the reason is free for this
+                # note.
                 transaction.put(RUNS, structs.replace(row, reason=_DELIVERED))
 
         await self._journal.store.write(write)
 
     async def action(self, action_id: str) -> PendingAction | None:
         """The question or approval with this id."""
-        return await self._journal.store.read(lambda snapshot: snapshot.get(PENDING, action_id))
+        return await self._journal.store.read(
+            lambda snapshot: snapshot.get(PENDING, action_id)
+        )
 
     def _is_settled(self, snapshot: Snapshot, run: str) -> bool:
         """True if a run has ended, or waits for something that has not happened."""
@@ -217,7 +250,11 @@ class BlueprintRuns:
         # A row that is due belongs to a run that a worker is about to take up.
         waits = snapshot.find(WAITS, {"run": run})
         now = self._journal.now()
-        return row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)
+        return (
+            row.status == "waiting"
+            and bool(waits)
+            and all(each.due > now for each in waits)
+        )
 
     async def is_due(self, run: str) -> bool:
         """True if a run waits for nothing any more, and a worker can take it up."""
@@ -226,7 +263,9 @@ class BlueprintRuns:
         def read(snapshot: Snapshot) -> bool:
             row = snapshot.get(RUNS, run)
             is_left = row is not None and row.status in {"waiting", "cancelling"}
-            return is_left and any(each.due <= now for each in snapshot.find(WAITS, {"run": run}))
+            return is_left and any(
+                each.due <= now for each in snapshot.find(WAITS, {"run": run})
+            )
 
         return await self._journal.store.read(read)
 
@@ -234,33 +273,49 @@ class BlueprintRuns:
         """The runs of blueprints, the newest first."""
         rows = await self._journal.store.read(lambda snapshot: snapshot.find(RUNS))
         found = [row for row in rows if row.kind == "blueprint"]
-        # The id decides between runs of the same moment, so that the order is always the same.
-        return tuple(sorted(found, key=lambda row: (row.started_at, row.id), reverse=True))
+        # The id decides between runs of the same moment, so that the order is always
+        # the same.
+        return tuple(
+            sorted(found, key=lambda row: (row.started_at, row.id), reverse=True)
+        )
 
     def _require_valid(self, caller: Caller) -> None:
         is_known = caller.is_verified or not self._only_verified
         if not is_known or is_expired(caller, self._journal.clock.now()):
-            raise EngineRefused(f"{caller.id} has no valid token, and this project has an issuer", "give a valid token")
+            raise EngineRefused(
+                f"{caller.id} has no valid token, and this project has an issuer",
+                "give a valid token",
+            )
 
-    def _require_going_on(self, snapshot: Snapshot, run: str, caller: Caller) -> History:
+    def _require_going_on(
+        self, snapshot: Snapshot, run: str, caller: Caller
+    ) -> History:
         history = self._journal.read(snapshot, run)
-        # The sealed starter decides, never the row. Others do not learn that there is such a run.
+        # The sealed starter decides, never the row. Others do not learn that there is
+        # such a run.
         if history is None or not may_see_run(history.started.starter, caller):
             raise UnknownRun(run)
         if history.ended is not None:
-            raise EngineRefused(f"Run {run} has ended: {history.ended.status}", f"`agent blueprint status {run}`")
+            raise EngineRefused(
+                f"Run {run} has ended: {history.ended.status}",
+                f"`agent blueprint status {run}`",
+            )
         return history
 
 
-def cancel_in(transaction: Transaction, journal: BlueprintJournal, history: History, by: Caller) -> None:
+def cancel_in(
+    transaction: Transaction, journal: BlueprintJournal, history: History, by: Caller
+) -> None:
     """Write down that a run is to end, and let a worker take it up if none has it."""
     row = history.row
-    # The entry asks for the end; the status only lets others find the wish without opening the journal.
+    # The entry asks for the end; the status only lets others find the wish without
+    # opening the journal.
     changed = journal.append(transaction, row, CancelAsked(by=by))
     transaction.put(RUNS, structs.replace(changed, status="cancelling"))
     transaction.append(cancel_record(row.id, by, history.started.trace_id))
     if history.is_in_segment:
-        # The process that has it looks before each call; if that is gone, the process that takes over does.
+        # The process that has it looks before each call; if that is gone, the process
+        # that takes over does.
         transaction.wake("run", row.id)
     else:
         make_due(transaction, row.id)
@@ -273,7 +328,11 @@ def _blueprint_run(snapshot: Snapshot, run: str) -> str:
 
 
 def _first_entry(
-    blueprint: str, arguments: Mapping[str, Any], context: CallContext, classification: Classification, now: str
+    blueprint: str,
+    arguments: Mapping[str, Any],
+    context: CallContext,
+    classification: Classification,
+    now: str,
 ) -> RunStarted:
     return RunStarted(
         blueprint=blueprint,
@@ -307,42 +366,64 @@ def _first_row(run: str, blueprint: Blueprint, started: RunStarted) -> Run:
 
 
 def _require_run_id(run: str) -> None:
-    # The id is a part of keys, of the names of leases, and of the names that an engine gives its rows.
+    # The id is a part of keys, of the names of leases, and of the names that an engine
+    # gives its rows.
     if not (run.isprintable() and run.isascii() and 0 < len(run) <= MAX_RUN_ID):
-        raise EngineRefused(f"The id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
+        raise EngineRefused(
+            f"The id of a run has 1 to {MAX_RUN_ID} printable characters",
+            "leave it out",
+        )
 
 
 def _require_input(blueprint: Blueprint, arguments: Mapping[str, Any]) -> None:
     content = _encoded(arguments, f"The input of {blueprint.id}")
     if len(content) > MAX_INPUT_BYTES:
-        raise EngineRefused(f"An input has at most {MAX_INPUT_BYTES:,} bytes, and this one has {len(content):,}")
-    faults = schema_faults(compile_schema(input_schema_of(blueprint)), arguments, "input")
+        raise EngineRefused(
+            f"An input has at most {MAX_INPUT_BYTES:,} bytes, and this one has {len(content):,}"
+        )
+    faults = schema_faults(
+        compile_schema(input_schema_of(blueprint)), arguments, "input"
+    )
     if faults:
-        raise EngineRefused(f"The input does not follow the schema of {blueprint.id}", "; ".join(faults))
+        raise EngineRefused(
+            f"The input does not follow the schema of {blueprint.id}", "; ".join(faults)
+        )
 
 
 def input_schema_of(blueprint: Blueprint) -> dict[str, Any]:
     """The schema of the arguments of a blueprint; one without any takes none."""
-    return blueprint.dag.input_schema or {"type": "object", "properties": {}, "additionalProperties": False}
+    return blueprint.dag.input_schema or {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
 
 
 def _require_signal(history: History, name: str, data: Any) -> None:  # noqa: ANN401 - JSON
     run = history.row.id
-    waits = [step.wait for step in history.blueprint.dag.steps if step.wait is not UNSET]
+    waits = [
+        step.wait for step in history.blueprint.dag.steps if step.wait is not UNSET
+    ]
     fitting = [wait for wait in waits if wait.kind == "signal" and wait.signal == name]
     if not fitting:
         names = sorted({wait.signal for wait in waits if wait.kind == "signal"})
         hint = f"it waits for {', '.join(names)}" if names else "it waits for none"
         raise EngineRefused(f"Run {run} never waits for the signal {name[:100]}", hint)
     if name in history.signals:
-        raise EngineRefused(f"Run {run} has the signal {name} already", f"`agent blueprint status {run}`")
+        raise EngineRefused(
+            f"Run {run} has the signal {name} already",
+            f"`agent blueprint status {run}`",
+        )
     if len(history.signals) >= MAX_SIGNALS:
         raise EngineRefused(f"Run {run} has {MAX_SIGNALS} signals, and takes no more")
     # Several steps may wait for one signal, and the data has to suit all of them.
     for wait in fitting:
         schema = None if wait.schema is UNSET else compile_schema(wait.schema)
         if faults := schema_faults(schema, data, "data"):
-            raise EngineRefused(f"The data does not follow the schema of the signal {name}", "; ".join(faults))
+            raise EngineRefused(
+                f"The data does not follow the schema of the signal {name}",
+                "; ".join(faults),
+            )
 
 
 def _encoded(value: object, what: str) -> bytes:

@@ -9,7 +9,13 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.blueprint.move import Course
-from agent_resolver.core.blueprint.wave import Ended, StepCall, StepFailed, StepOutcome, Wave
+from agent_resolver.core.blueprint.wave import (
+    Ended,
+    StepCall,
+    StepFailed,
+    StepOutcome,
+    Wave,
+)
 from agent_resolver.engine.acting import Acting, booked_on, named_caller, names_of
 from agent_resolver.engine.calling import CancelWish, StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
@@ -67,19 +73,27 @@ class Segments:
     async def take(self, run: str) -> Taken | None:
         """Take a run up; None where there is nothing to do, or another process does it."""
         journal = self._journal
-        _ = journal.store.owner  # Making its name reads the file, which a piece of work must not do.
+        _ = (
+            journal.store.owner
+        )  # Making its name reads the file, which a piece of work must not do.
         worker = await self._parts.acting.worker()
-        # One of them at a time: if it ends this process, the others must not be held to blame for it.
+        # One of them at a time: if it ends this process, the others must not be held to
+        # blame for it.
         now = time.monotonic()
-        is_watching = any(now - since < _SUSPECT_SECONDS for since in self._suspected.values())
+        is_watching = any(
+            now - since < _SUSPECT_SECONDS for since in self._suspected.values()
+        )
         taken = await journal.store.write(
-            lambda transaction: take_run(transaction, journal, run, worker, takes_suspects=not is_watching)
+            lambda transaction: take_run(
+                transaction, journal, run, worker, takes_suspects=not is_watching
+            )
         )
         if taken is not None:
             if taken.is_suspect:
                 self._suspected[run] = now
             self._taken[taken.id] = taken
-            # A loss needs no notice here: each commit of the segment requires the lease, and fails without it.
+            # A loss needs no notice here: each commit of the segment requires the
+            # lease, and fails without it.
             self._keeper.hold(run, taken.lease, _nothing, _nothing)
         return taken
 
@@ -111,14 +125,18 @@ class Segments:
             raise LeaseLost(lease_name(segment.rpartition(":")[0]))
         span, context = await self._begin_span(taken)
         store = self._journal.store
-        writer = JointWriter(store, lease=taken.lease, puts_off=True, patience_seconds=_PATIENCE_SECONDS)
-        return OpenSegment(self, self._journal, self._calls, taken, context, run_step, writer, span)
+        writer = JointWriter(
+            store, lease=taken.lease, puts_off=True, patience_seconds=_PATIENCE_SECONDS
+        )
+        return OpenSegment(
+            self, self._journal, self._calls, taken, context, run_step, writer, span
+        )
 
     async def finish(self, opened: "OpenSegment", ending: ReasoningEnd) -> None:
         """Close a segment, however it ended."""
         try:
-            # Where the segment broke off, the end of its last call still waits. What cannot be written is counted as
-            # interrupted.
+            # Where the segment broke off, the end of its last call still waits. What
+            # cannot be written is counted as interrupted.
             with suppress(FileError, OSError, RuntimeError):
                 await opened.writer.flush()
         finally:
@@ -146,7 +164,9 @@ class Segments:
 
     async def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
         started, blueprint = taken.history.started, taken.history.blueprint
-        caller = named_caller(started.starter, await self._parts.acting.worker(started.starter))
+        caller = named_caller(
+            started.starter, await self._parts.acting.worker(started.starter)
+        )
         context = CallContext(
             run=taken.run,
             trace_id=started.trace_id,
@@ -172,7 +192,8 @@ class Segments:
         def write(transaction: Transaction) -> None:
             # Nothing is written about a run that another process has taken since.
             transaction.require(taken.lease)
-            # Signals and wishes to cancel may have come since the run was taken up, and the row counts them.
+            # Signals and wishes to cancel may have come since the run was taken up, and
+            # the row counts them.
             history = self._journal.read(transaction, taken.run)
             assert history is not None  # noqa: S101 - it is held
             # What the run waited for before stays as it was, with its deadlines.
@@ -242,9 +263,11 @@ class OpenSegment:
         if len(steps) == 1:
             values = [await steps[0]]
         else:
-            # Every call of a wave comes to its end before anything else happens, also if one of them breaks.
+            # Every call of a wave comes to its end before anything else happens, also
+            # if one of them breaks.
             ended = await asyncio.gather(*steps, return_exceptions=True)
-            # Of several failures the first in the order of paths counts, and not the one that came first in time.
+            # Of several failures the first in the order of paths counts, and not the
+            # one that came first in time.
             for each in ended:
                 if isinstance(each, BaseException):
                     raise each
@@ -258,17 +281,22 @@ class OpenSegment:
     async def context_of_wave(self, count: int) -> CallContext:
         """The context for the calls of a wave of so many."""
         if count == 1:
-            # The next wave follows at once: the end of this call and the start of the next share a commit.
+            # The next wave follows at once: the end of this call and the start of the
+            # next share a commit.
             return structs.replace(self._context, writer=self.writer)
         # In a wave of several, the end of a quick call would wait for the slowest.
         await self.writer.flush()
         return self._context
 
-    async def make_call(self, call: StepCall, context: CallContext, wish: CancelWish) -> Recorded:
+    async def make_call(
+        self, call: StepCall, context: CallContext, wish: CancelWish
+    ) -> Recorded:
         """Make one call, with nothing of an engine around it."""
         return from_json(await self._calls.make(self.taken, call, context, wish))
 
-    async def _take_step(self, call: StepCall, context: CallContext, wish: CancelWish) -> Recorded:
+    async def _take_step(
+        self, call: StepCall, context: CallContext, wish: CancelWish
+    ) -> Recorded:
         """Let the engine take a step, and return what it recorded: now, or before its process was lost."""
         has_run = False
 
@@ -280,38 +308,59 @@ class OpenSegment:
         recorded = from_json(await self._run_step(call.path, body))
         if has_run or await self._is_kept(call, recorded):
             return recorded
-        # The engine was ahead of the state when its process was lost. The state is the truth, and says that the call
-        # started and did not end: the ledger decides whether it is made again.
+        # The engine was ahead of the state when its process was lost. The state is the
+        # truth, and says that the call started and did not end: the ledger decides
+        # whether it is made again.
         return from_json(await body())
 
     async def _is_kept(self, call: StepCall, recorded: Recorded) -> bool:
         """False if the engine has a result that the ledger does not have."""
-        if recorded.waits is not UNSET or recorded.is_cancelled or isinstance(recorded.outcome, StepFailed):
+        if (
+            recorded.waits is not UNSET
+            or recorded.is_cancelled
+            or isinstance(recorded.outcome, StepFailed)
+        ):
             # None of these is recorded before the state has it.
             return True
         run = self.taken.run
         key = call_key(self.taken.history.started.starter.id, call.tool, run, call.path)
-        kept = await self._journal.store.read(lambda snapshot: kept_outcome(snapshot, run, key, self._journal.seal))
+        kept = await self._journal.store.read(
+            lambda snapshot: kept_outcome(snapshot, run, key, self._journal.seal)
+        )
         return kept is not None
 
-    async def outcomes_of(self, recorded: Mapping[str, Recorded]) -> dict[str, StepOutcome]:
+    async def outcomes_of(
+        self, recorded: Mapping[str, Recorded]
+    ) -> dict[str, StepOutcome]:
         """The outcomes of the calls that have ended; the ledger has those that are too large to be recorded twice."""
-        found = {path: each.outcome for path, each in recorded.items() if each.outcome is not UNSET}
+        found = {
+            path: each.outcome
+            for path, each in recorded.items()
+            if each.outcome is not UNSET
+        }
         refs = {path: each.ref for path, each in recorded.items() if each.ref}
         if not refs:
             return found
-        # The end of one of these calls may still be put off, and the ledger is about to be read.
+        # The end of one of these calls may still be put off, and the ledger is about to
+        # be read.
         await self.writer.flush()
 
         def read(snapshot: Snapshot) -> dict[str, StepOutcome]:
-            kept = {path: kept_outcome(snapshot, self.taken.run, key, self._journal.seal) for path, key in refs.items()}
+            kept = {
+                path: kept_outcome(snapshot, self.taken.run, key, self._journal.seal)
+                for path, key in refs.items()
+            }
             if None in kept.values():
-                raise DamagedRun(self.taken.run, "the result of one of its calls is gone")
-            return {path: outcome for path, outcome in kept.items() if outcome is not None}
+                raise DamagedRun(
+                    self.taken.run, "the result of one of its calls is gone"
+                )
+            return {
+                path: outcome for path, outcome in kept.items() if outcome is not None
+            }
 
         return found | await self._journal.store.read(read)
 
-    # Commits ----------------------------------------------------------------------------------------------------------
+    # Commits --------------------------------------------------------------------------
 
     async def see_cancel(self, waits: tuple[AwaitedThing, ...]) -> None:
         """Write down that the wish to cancel was seen."""
@@ -327,14 +376,20 @@ class OpenSegment:
             # An attempt before this one has written it.
             if history.cancel_seen is not None:
                 return
-            # `see_cancel` withdraws the questions that it finds here, which are those of the present wave.
+            # `see_cancel` withdraws the questions that it finds here, which are those
+            # of the present wave.
             history.waiting = RunWaiting(segment=taken.segment, waits=waits)
             seen = see_cancel(transaction, self._journal, history, taken.segment)
             transaction.put(RUNS, self._journal.append(transaction, history.row, seen))
 
         await self.writer.write(write)
 
-    async def wait(self, wave: Wave, outcomes: Mapping[str, StepOutcome], things: Sequence[AwaitedThing]) -> None:
+    async def wait(
+        self,
+        wave: Wave,
+        outcomes: Mapping[str, StepOutcome],
+        things: Sequence[AwaitedThing],
+    ) -> None:
         """End the segment: write down what the run waits for; nothing of it stays in memory.
 
         Without anything to wait for, the run is handed on.
@@ -356,23 +411,38 @@ class OpenSegment:
                 waits.append(thing)
                 if thing.kind == "person":
                     question = question_of(history, wait, thing, journal.clock.now())
-                    # The worker that makes the calls may not answer where an approver has to.
+                    # The worker that makes the calls may not answer where an approver
+                    # has to.
                     question = structs.replace(question, via=who.get("via", ""))
-                    # The id is the same in every attempt: a question that was asked before is not asked twice.
+                    # The id is the same in every attempt: a question that was asked
+                    # before is not asked twice.
                     if transaction.put(PENDING, question, only_new=True):
                         transaction.append(asked_record(history, thing.id, who))
-            row = journal.append(transaction, history.row, RunWaiting(segment=taken.segment, waits=tuple(waits)))
+            row = journal.append(
+                transaction,
+                history.row,
+                RunWaiting(segment=taken.segment, waits=tuple(waits)),
+            )
             transaction.put(RUNS, _waiting_row(row, waits))
             drop_waits(transaction, row.id)
             for each in wait_rows(row.id, waits):
                 transaction.put(WAITS, each)
-            resolved = resolve(history, {wait.path: wait for wait in wave.waits}, waits, transaction, now)
-            # An answer or a signal that came meanwhile found no row of the queue to make due.
+            resolved = resolve(
+                history,
+                {wait.path: wait for wait in wave.waits},
+                waits,
+                transaction,
+                now,
+            )
+            # An answer or a signal that came meanwhile found no row of the queue to
+            # make due.
             is_cancelling = history.cancel is not None and history.cancel_seen is None
             if is_cancelling or len(resolved.still) < len(waits) or not waits:
                 make_due(transaction, row.id)
             release_in(transaction, taken.lease)
-            transaction.append(waiting_record(row.id, who, history.started.trace_id, tuple(waits)))
+            transaction.append(
+                waiting_record(row.id, who, history.started.trace_id, tuple(waits))
+            )
             transaction.wake("run", row.id)
 
         await self.writer.write(write)
@@ -407,12 +477,19 @@ class OpenSegment:
                     transaction.put(RUNS, journal.append(transaction, row, seen))
                     return False
             changed = journal.append(transaction, row, RunEnded(result=result))
-            transaction.put(RUNS, structs.replace(changed, status=ended.status, reason=ended.status, code=ended.code))
+            transaction.put(
+                RUNS,
+                structs.replace(
+                    changed, status=ended.status, reason=ended.status, code=ended.code
+                ),
+            )
             drop_waits(transaction, row.id)
             # A run that this one is a step of may go on.
             end_waits(transaction, row.id)
             release_in(transaction, taken.lease)
-            transaction.append(ended_record(row.id, who, taken.history.started.trace_id, result))
+            transaction.append(
+                ended_record(row.id, who, taken.history.started.trace_id, result)
+            )
             transaction.wake("run", row.id)
             return True
 
@@ -424,7 +501,9 @@ class OpenSegment:
 
 def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:
     # The row names a question alone: it is the one thing that a person can answer.
-    action = next((each.id for each in waits if each.kind in {"action", "person"}), None)
+    action = next(
+        (each.id for each in waits if each.kind in {"action", "person"}), None
+    )
     kind = waits[0].kind.upper() if waits else ""
     return structs.replace(row, status="waiting", waits_for=action, code=kind)
 

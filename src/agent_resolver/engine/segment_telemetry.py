@@ -9,7 +9,9 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 class SegmentTelemetry(Protocol):
     """Lets others watch the segments of blueprints' runs."""
 
-    def begin_segment(self, blueprint: str, classification: str, context: CallContext) -> Any:  # noqa: ANN401
+    def begin_segment(
+        self, blueprint: str, classification: str, context: CallContext
+    ) -> Any:  # noqa: ANN401
         """A segment begins; what it returns is given back when the segment ends."""
         ...
 

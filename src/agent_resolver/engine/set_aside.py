@@ -48,33 +48,53 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def put_aside(
-    transaction: Transaction, journal: BlueprintJournal, history: History, problem: Problem, who: Who
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    history: History,
+    problem: Problem,
+    who: Who,
 ) -> None:
     """Let a run wait for a person, who says whether it is tried again or given up."""
     row, now = history.row, journal.clock.now()
     # A run can be set aside more than once, each time with a question of its own.
     action = question_id(row.id, f"?{row.entries}")
-    remedy = f"Answer `{RETRY_ANSWER}` to try again, or `give up` to take back what was done"
+    remedy = (
+        f"Answer `{RETRY_ANSWER}` to try again, or `give up` to take back what was done"
+    )
     question = f"{without_surrogates(problem.message)[:_MAX_MESSAGE]}. {remedy}"
     # The worker that makes the calls may not answer where an approver has to.
-    asked = structs.replace(open_question(history, action, question, now, role="approver"), via=who.get("via", ""))
+    asked = structs.replace(
+        open_question(history, action, question, now, role="approver"),
+        via=who.get("via", ""),
+    )
     transaction.put(PENDING, asked, only_new=True)
     transaction.append(asked_record(history, action, who))
     waits = (AwaitedThing(path="", kind="person", id=action), *problem.waits)
     segment = history.segment.segment if history.segment is not None else 0
-    changed = journal.append(transaction, row, RunWaiting(segment=segment, waits=waits, code=problem.code))
-    transaction.put(RUNS, structs.replace(changed, status="waiting", waits_for=action, code=problem.code))
+    changed = journal.append(
+        transaction, row, RunWaiting(segment=segment, waits=waits, code=problem.code)
+    )
+    transaction.put(
+        RUNS,
+        structs.replace(changed, status="waiting", waits_for=action, code=problem.code),
+    )
     drop_waits(transaction, row.id)
     for each in wait_rows(row.id, waits):
         transaction.put(WAITS, each)
-    transaction.append(set_aside_record(row.id, who, history.started.trace_id, problem.code, action))
+    transaction.append(
+        set_aside_record(row.id, who, history.started.trace_id, problem.code, action)
+    )
     transaction.wake("run", row.id)
 
 
-def put_aside_damaged(transaction: Transaction, journal: BlueprintJournal, row: Run) -> None:
+def put_aside_damaged(
+    transaction: Transaction, journal: BlueprintJournal, row: Run
+) -> None:
     """Leave a run alone whose journal cannot be read; nothing is added to what is damaged."""
     drop_waits(transaction, row.id)
-    transaction.put(WAITS, WaitRow(due=journal.now() + _LOOK_AGAIN_MILLISECONDS, run=row.id))
+    transaction.put(
+        WAITS, WaitRow(due=journal.now() + _LOOK_AGAIN_MILLISECONDS, run=row.id)
+    )
     # The run is looked at every hour, and recorded as set aside once.
     if row.code != DAMAGED:
         transaction.put(RUNS, structs.replace(row, status="waiting", code=DAMAGED))

@@ -47,8 +47,13 @@ class StoredEngine:
         journal = parts.journal
         self.runs = BlueprintRuns(journal, only_verified=parts.only_verified)
         acting = Acting(parts.identity, journal.clock, parts.stand_in)
-        self._segments = Segments(journal, SegmentParts(call=parts.call, acting=acting, telemetry=parts.telemetry))
-        self.worker = Worker(journal, self._segments, parts.driver, capacity=parts.capacity)
+        self._segments = Segments(
+            journal,
+            SegmentParts(call=parts.call, acting=acting, telemetry=parts.telemetry),
+        )
+        self.worker = Worker(
+            journal, self._segments, parts.driver, capacity=parts.capacity
+        )
 
     async def open(self) -> None:
         """Let the driver be ready."""
@@ -80,11 +85,23 @@ class StoredEngine:
         left = 0.0 if self.worker.is_stopping else max(deadline - time.monotonic(), 0.0)
         return await self.runs.result(run, left)
 
-    async def start(self, blueprint: Blueprint, arguments: Mapping[str, Any], context: CallContext, run: str) -> bool:
+    async def start(
+        self,
+        blueprint: Blueprint,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        run: str,
+    ) -> bool:
         """Begin a run under this id, with all that it takes to go on in another process; False if there is one."""
         return await self.runs.start(blueprint, arguments, context, run)
 
-    async def signal(self, run: str, name: str, data: Any, context: CallContext) -> None:  # noqa: ANN401 - JSON
+    async def signal(
+        self,
+        run: str,
+        name: str,
+        data: Any,  # noqa: ANN401 - JSON
+        context: CallContext,
+    ) -> None:
         """Send a signal to a run, whether or not it waits for it yet, and whether or not a worker is there."""
         await self.runs.signal(run, name, data, context)
 

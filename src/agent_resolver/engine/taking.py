@@ -11,7 +11,14 @@ from agent_resolver.core.blueprint.path import COMPENSATION_PREFIX
 from agent_resolver.core.blueprint.wave import Ended, Move, StepOutcome, Wave
 from agent_resolver.core.retry_answer import asks_for_retry
 from agent_resolver.engine.acting import names_of
-from agent_resolver.engine.entry import CancelSeen, Entry, RunWaiting, SegmentStarted, StepRefused, WaitEnded
+from agent_resolver.engine.entry import (
+    CancelSeen,
+    Entry,
+    RunWaiting,
+    SegmentStarted,
+    StepRefused,
+    WaitEnded,
+)
 from agent_resolver.engine.errors import DamagedRun
 from agent_resolver.engine.fold import Folded, first_path, fold, outcome_reader
 from agent_resolver.engine.journal import BlueprintJournal, History
@@ -19,11 +26,23 @@ from agent_resolver.engine.outcome import step_failed
 from agent_resolver.engine.port import AwaitedThing
 from agent_resolver.engine.record import Who, resumed_record
 from agent_resolver.engine.runs import cancel_in
-from agent_resolver.engine.set_aside import CRASHED, Problem, put_aside, put_aside_damaged
+from agent_resolver.engine.set_aside import (
+    CRASHED,
+    Problem,
+    put_aside,
+    put_aside_damaged,
+)
 from agent_resolver.engine.waiting import resolve, wait_rows
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.state import FINISHED, PENDING, RUNS, WAITS, RunStatus, WaitRow
+from agent_resolver.schema.state import (
+    FINISHED,
+    PENDING,
+    RUNS,
+    WAITS,
+    RunStatus,
+    WaitRow,
+)
 from agent_resolver.storage.lease import LEASE_SECONDS, claim_in, lease_name, release_in
 from agent_resolver.storage.port import Lease, Transaction
 from agent_resolver.storage.wait_queue import drop_waits
@@ -112,7 +131,9 @@ def take_run(
         # A row of the queue without a run would be found as due again and again.
         drop_waits(transaction, run)
         return None
-    lease = claim_in(transaction, journal.store, lease_name(run), journal.seconds(), LEASE_SECONDS)
+    lease = claim_in(
+        transaction, journal.store, lease_name(run), journal.seconds(), LEASE_SECONDS
+    )
     if lease is None:
         _look_later(transaction, run, journal.now())
         return None
@@ -121,7 +142,8 @@ def take_run(
         assert history is not None  # noqa: S101 - its row was there a moment ago
         who = names_of(history.started.starter, worker)
         taking = _Taking(transaction, journal, history, lease, who)
-        # A suspect is left alone while another one is watched here: if this process ends, it is clear which run did it.
+        # A suspect is left alone while another one is watched here: if this process
+        # ends, it is clear which run did it.
         taken = taking.take() if takes_suspects or not taking.is_suspect else None
     except DamagedRun:
         put_aside_damaged(transaction, journal, row)
@@ -134,7 +156,8 @@ def take_run(
 
 def _look_later(transaction: Transaction, run: str, now: int) -> None:
     """Leave a run that another process has: it is looked at again, and not all the time."""
-    # A row that stayed due would be found again at once, for as long as the other process has the run.
+    # A row that stayed due would be found again at once, for as long as the other
+    # process has the run.
     if any(row.due <= now for row in transaction.find(WAITS, {"run": run})):
         drop_waits(transaction, run)
         transaction.put(WAITS, WaitRow(due=now + _BUSY_MILLISECONDS, run=run))
@@ -144,7 +167,12 @@ class _Taking:
     """Takes one run up, inside of one piece of work."""
 
     def __init__(
-        self, transaction: Transaction, journal: BlueprintJournal, history: History, lease: Lease, who: Who
+        self,
+        transaction: Transaction,
+        journal: BlueprintJournal,
+        history: History,
+        lease: Lease,
+        who: Who,
     ) -> None:
         self._transaction = transaction
         self._journal = journal
@@ -156,8 +184,12 @@ class _Taking:
     @property
     def is_suspect(self) -> bool:
         """True if the run may be the one that ended the processes which had it."""
-        # A run that waits came to the end of its segment, so that no attempt counts against it.
-        return self._history.is_in_segment and self._count_attempts() >= SUSPICIOUS_ATTEMPTS
+        # A run that waits came to the end of its segment, so that no attempt counts
+        # against it.
+        return (
+            self._history.is_in_segment
+            and self._count_attempts() >= SUSPICIOUS_ATTEMPTS
+        )
 
     def take(self) -> Taken | None:
         """The run at the beginning of a segment; None where it waits on, or is set aside."""
@@ -172,17 +204,26 @@ class _Taking:
             return None
         return self._start(beginning)
 
-    # A segment in the middle of which a process was lost --------------------------------------------------------------
+    # A segment in the middle of which a process was lost ------------------------------
 
     def _repeat(self) -> Taken | None:
         """Begin the segment again, unless that was tried often enough."""
         history = self._history
         newest = history.segments[-1]
         tried = self._count_attempts()
-        # It begins where it began before, so that an engine finds the steps that it has recorded.
+        # It begins where it began before, so that an engine finds the steps that it has
+        # recorded.
         folded = fold(history, self._look_up, first=newest.first, again=newest.again)
-        # The newest entry of this kind says what the run waited for when the segment began.
-        waiting = next((each for each in reversed(history.entries) if isinstance(each, RunWaiting)), None)
+        # The newest entry of this kind says what the run waited for when the segment
+        # began.
+        waiting = next(
+            (
+                each
+                for each in reversed(history.entries)
+                if isinstance(each, RunWaiting)
+            ),
+            None,
+        )
         still = _still_waiting(waiting, folded, newest.again)
         if tried >= MAX_ATTEMPTS:
             message = f"{history.blueprint.id} ended its worker {tried} times at the same place"
@@ -190,7 +231,10 @@ class _Taking:
             put_aside(self._transaction, self._journal, history, problem, self._who)
             return None
         started = structs.replace(
-            newest, attempt=newest.attempt + 1, known=self._known, executor=self._journal.store.owner
+            newest,
+            attempt=newest.attempt + 1,
+            known=self._known,
+            executor=self._journal.store.owner,
         )
         self._put_started([started])
         taken = self._taken(started, folded, still, newest.executor)
@@ -208,36 +252,52 @@ class _Taking:
         place = (segments[-1].segment, self._known)
         return sum((each.segment, each.known) == place for each in segments)
 
-    # A new segment ----------------------------------------------------------------------------------------------------
+    # A new segment --------------------------------------------------------------------
 
     def _find_beginning(self) -> _Beginning:
         """Find out what a run that waited, or is new, goes on with."""
         history = self._history
         folded = fold(history, self._look_up)
         entries: list[Entry] = []
-        if history.cancel is not None and history.cancel_seen is None and not _is_taking_back(folded.move):
+        if (
+            history.cancel is not None
+            and history.cancel_seen is None
+            and not _is_taking_back(folded.move)
+        ):
             newest = history.segment
-            seen = see_cancel(self._transaction, self._journal, history, newest.segment if newest else 0)
+            seen = see_cancel(
+                self._transaction,
+                self._journal,
+                history,
+                newest.segment if newest else 0,
+            )
             entries.append(seen)
-            # The fold below has to know of the wish, which is written only later, with the new segment.
+            # The fold below has to know of the wish, which is written only later, with
+            # the new segment.
             history.apply(seen)
             # The wave that waited is left, and with it everything that it waited for.
             history.waiting = None
             folded = fold(history, self._look_up)
         # Nothing is left to do but to write the end, which takes a segment as well.
         if isinstance(folded.move, Ended):
-            return _Beginning(folded=folded, entries=entries, again=frozenset(), still=())
+            return _Beginning(
+                folded=folded, entries=entries, again=frozenset(), still=()
+            )
         wave = folded.move
         things = history.waiting.waits if history.waiting is not None else ()
         waits = {wait.path: wait for wait in wave.waits}
-        resolved = resolve(history, waits, things, self._transaction, self._journal.now())
+        resolved = resolve(
+            history, waits, things, self._transaction, self._journal.now()
+        )
         entries += resolved.ended
         # Any answer but the one that asks for another attempt gives the run up.
         if resolved.answer is not None and not asks_for_retry(resolved.answer):
             entries += _given_up(wave, folded.outcomes, history.waiting)
         _add_outcomes(folded.outcomes, entries)
         # What a person gave up waits for nothing any more.
-        still = tuple(thing for thing in resolved.still if thing.path not in folded.outcomes)
+        still = tuple(
+            thing for thing in resolved.still if thing.path not in folded.outcomes
+        )
         again = _calls_to_make(wave, folded.outcomes, still)
         return _Beginning(folded=folded, entries=entries, again=again, still=still)
 
@@ -258,7 +318,8 @@ class _Taking:
         """Leave a run waiting; what ended meanwhile is written down."""
         history, transaction = self._history, self._transaction
         row = history.row
-        # A run that waits on as before gets no entry: else its journal would grow with every look.
+        # A run that waits on as before gets no entry: else its journal would grow with
+        # every look.
         if beginning.entries:
             segment = history.segment.segment if history.segment else 0
             code = history.waiting.code if history.waiting is not None else ""
@@ -269,14 +330,16 @@ class _Taking:
         for each in wait_rows(row.id, beginning.still):
             transaction.put(WAITS, each)
 
-    # Both -------------------------------------------------------------------------------------------------------------
+    # Both -----------------------------------------------------------------------------
 
     def _put_started(self, entries: list[Entry]) -> None:
         history, transaction = self._history, self._transaction
         row = self._journal.append(transaction, history.row, *entries)
         # A run that is to end keeps the status that says so while it is driven.
         status: RunStatus = "running" if history.cancel is None else "cancelling"
-        changed = structs.replace(row, status=status, lease=self._lease.number, waits_for=None, code="")
+        changed = structs.replace(
+            row, status=status, lease=self._lease.number, waits_for=None, code=""
+        )
         transaction.put(RUNS, changed)
         drop_waits(transaction, row.id)
         # The history that the segment goes on with has to say what was just written.
@@ -287,13 +350,23 @@ class _Taking:
         # The record of its start says so much of the first one.
         if (started.segment, started.attempt) != (1, 1):
             trace = history.started.trace_id
-            transaction.append(resumed_record(row.id, self._who, trace, started.segment, started.attempt))
+            transaction.append(
+                resumed_record(
+                    row.id, self._who, trace, started.segment, started.attempt
+                )
+            )
 
     def _taken(
-        self, started: SegmentStarted, folded: Folded, still: tuple[AwaitedThing, ...], executor_before: str
+        self,
+        started: SegmentStarted,
+        folded: Folded,
+        still: tuple[AwaitedThing, ...],
+        executor_before: str,
     ) -> Taken:
         paths = () if isinstance(folded.move, Ended) else folded.move.paths
-        outcomes = {path: folded.outcomes[path] for path in paths if path in folded.outcomes}
+        outcomes = {
+            path: folded.outcomes[path] for path in paths if path in folded.outcomes
+        }
         return Taken(
             history=self._history,
             lease=self._lease,
@@ -310,7 +383,9 @@ class _Taking:
         )
 
 
-def _still_waiting(waiting: RunWaiting | None, folded: Folded, again: tuple[str, ...]) -> tuple[AwaitedThing, ...]:
+def _still_waiting(
+    waiting: RunWaiting | None, folded: Folded, again: tuple[str, ...]
+) -> tuple[AwaitedThing, ...]:
     """What the first wave of a segment waited for when the segment began, and still does."""
     if waiting is None or isinstance(folded.move, Ended):
         return ()
@@ -324,12 +399,22 @@ def _is_taking_back(move: Move) -> bool:
     return isinstance(move, Wave) and first_path(move).startswith(COMPENSATION_PREFIX)
 
 
-def _given_up(wave: Wave, outcomes: Mapping[str, StepOutcome], waiting: RunWaiting | None) -> list[Entry]:
+def _given_up(
+    wave: Wave, outcomes: Mapping[str, StepOutcome], waiting: RunWaiting | None
+) -> list[Entry]:
     """The failures that let a run end which a person gave up: everything that it was about to do has failed."""
     code = waiting.code if waiting is not None else CRASHED
     failed = step_failed(code, "A person gave the run up", is_final=True)
-    calls = [StepRefused(path=call.path, failed=failed) for call in wave.calls if call.path not in outcomes]
-    waits = [WaitEnded(path=wait.path, outcome=failed) for wait in wave.waits if wait.path not in outcomes]
+    calls = [
+        StepRefused(path=call.path, failed=failed)
+        for call in wave.calls
+        if call.path not in outcomes
+    ]
+    waits = [
+        WaitEnded(path=wait.path, outcome=failed)
+        for wait in wave.waits
+        if wait.path not in outcomes
+    ]
     return [*calls, *waits]
 
 
@@ -341,30 +426,52 @@ def _add_outcomes(outcomes: dict[str, StepOutcome], entries: list[Entry]) -> Non
             outcomes[entry.path] = entry.failed
 
 
-def _calls_to_make(wave: Wave, outcomes: Mapping[str, StepOutcome], still: Sequence[AwaitedThing]) -> frozenset[str]:
+def _calls_to_make(
+    wave: Wave, outcomes: Mapping[str, StepOutcome], still: Sequence[AwaitedThing]
+) -> frozenset[str]:
     # While a person looks at a run that was set aside, nothing of it is called.
     if any(not thing.path for thing in still):
         return frozenset()
     waiting = {thing.path for thing in still}
-    return frozenset(call.path for call in wave.calls if call.path not in outcomes and call.path not in waiting)
+    return frozenset(
+        call.path
+        for call in wave.calls
+        if call.path not in outcomes and call.path not in waiting
+    )
 
 
-def see_cancel(transaction: Transaction, journal: BlueprintJournal, history: History, segment: int) -> CancelSeen:
+def see_cancel(
+    transaction: Transaction, journal: BlueprintJournal, history: History, segment: int
+) -> CancelSeen:
     """The entry that a wish to cancel was seen; questions of the run are withdrawn, and its parts end as well."""
     now = journal.clock.now()
     things = history.waiting.waits if history.waiting is not None else ()
     for thing in things:
-        action = transaction.get(PENDING, thing.id) if thing.kind in {"action", "person"} else None
-        # An action without a call, such as a missing secret, may be that of other runs as well.
-        if action is not None and action.is_open and action.trace_id == history.started.trace_id and not action.needs:
-            transaction.put(PENDING, structs.replace(action, expires_at=now, content=None))
+        action = (
+            transaction.get(PENDING, thing.id)
+            if thing.kind in {"action", "person"}
+            else None
+        )
+        # An action without a call, such as a missing secret, may be that of other runs
+        # as well.
+        if (
+            action is not None
+            and action.is_open
+            and action.trace_id == history.started.trace_id
+            and not action.needs
+        ):
+            transaction.put(
+                PENDING, structs.replace(action, expires_at=now, content=None)
+            )
     for inner in _unfinished_parts(transaction, journal, history.row.id):
         if inner.cancel is None and history.cancel is not None:
             cancel_in(transaction, journal, inner, history.cancel.by)
     return CancelSeen(segment=segment)
 
 
-def _unfinished_parts(transaction: Transaction, journal: BlueprintJournal, run: str) -> Iterator[History]:
+def _unfinished_parts(
+    transaction: Transaction, journal: BlueprintJournal, run: str
+) -> Iterator[History]:
     """The runs that are steps of a run, and have not ended."""
     for row in transaction.find(RUNS, {"parent": run}):
         if row.kind != "blueprint" or row.status in FINISHED:
@@ -372,7 +479,8 @@ def _unfinished_parts(transaction: Transaction, journal: BlueprintJournal, run: 
         try:
             part = journal.read(transaction, row.id)
         except DamagedRun:
-            # It is set aside when it is taken up; that is not the fault of the run around it.
+            # It is set aside when it is taken up; that is not the fault of the run
+            # around it.
             continue
         # The row is not sealed: only the journal can make a run a part of another.
         if part is not None and part.started.part_of == run:

@@ -13,14 +13,31 @@ from msgspec import Struct
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker.workflow_sandbox import (
+    SandboxedWorkflowRunner,
+    SandboxRestrictions,
+)
 
 from agent_resolver.engine import temporal_message as message
-from agent_resolver.engine.errors import DamagedRun, EngineRefused, EngineServerAway, EngineUnreachable
+from agent_resolver.engine.errors import (
+    DamagedRun,
+    EngineRefused,
+    EngineServerAway,
+    EngineUnreachable,
+)
 from agent_resolver.engine.segment import Segments
-from agent_resolver.engine.temporal_client import CONNECT_SECONDS, connect, plain_words, words_of
+from agent_resolver.engine.temporal_client import (
+    CONNECT_SECONDS,
+    connect,
+    plain_words,
+    words_of,
+)
 from agent_resolver.engine.temporal_codec import SealedCodec, sealed_converter
-from agent_resolver.engine.temporal_deployment import require_namespace, require_one_machine, set_current_version
+from agent_resolver.engine.temporal_deployment import (
+    require_namespace,
+    require_one_machine,
+    set_current_version,
+)
 from agent_resolver.engine.temporal_host import SegmentHost, Watch
 from agent_resolver.engine.temporal_place import TemporalPlace
 from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
@@ -45,7 +62,12 @@ _SWEEP_SECONDS: Final = 5.0
 _STICKY_SECONDS: Final = 1
 """How long a workflow waits for the process that has it in memory: that one may be gone."""
 _BEAT_SECONDS: Final = 2
-_PASSED_THROUGH: Final = ("agent_resolver.core", "agent_resolver.schema", "agent_resolver.engine", "msgspec")
+_PASSED_THROUGH: Final = (
+    "agent_resolver.core",
+    "agent_resolver.schema",
+    "agent_resolver.engine",
+    "msgspec",
+)
 _MOST_ACTIVITIES: Final = 1_000
 _MOST_WORKFLOWS: Final = 1_000
 """The most workflows that are kept in memory. Each of the others is replayed when it goes on."""
@@ -87,7 +109,11 @@ class TemporalCarrier:
     """Lets workflows of a Temporal server carry runs, and this process take them up."""
 
     def __init__(
-        self, place: TemporalPlace, seal: Seal, build: str = message.BUILD_ID, watch: Watch | None = None
+        self,
+        place: TemporalPlace,
+        seal: Seal,
+        build: str = message.BUILD_ID,
+        watch: Watch | None = None,
     ) -> None:
         """Not open yet.
 
@@ -108,7 +134,7 @@ class TemporalCarrier:
         self._workers: list[Worker] = []
         self._broken: EngineUnreachable | None = None
 
-    # Opening and closing ----------------------------------------------------------------------------------------------
+    # Opening and closing --------------------------------------------------------------
 
     async def open(self, segments: Segments, capacity: int) -> None:
         """Connect to the server, and begin to take runs up.
@@ -125,7 +151,8 @@ class TemporalCarrier:
         self._client = client = await connect(place, sealed_converter(codec), identity)
         self._host = host = SegmentHost(segments, place, capacity, self._watch)
         await self._answered(require_namespace(client))
-        # One worker listens to the queue of the project, and one to the queue of this process alone.
+        # One worker listens to the queue of the project, and one to the queue of this
+        # process alone.
         self._workers = [
             Worker(
                 client,
@@ -133,9 +160,12 @@ class TemporalCarrier:
                 workflows=[BlueprintWorkflow],
                 activities=host.shared_activities,
                 workflow_runner=workflow_sandbox(),
-                # A server that cannot notice a lost process must find no workflow in the memory of one.
+                # A server that cannot notice a lost process must find no workflow in
+                # the memory of one.
                 max_cached_workflows=_MOST_WORKFLOWS if place.is_versioned else 0,
-                sticky_queue_schedule_to_start_timeout=timedelta(seconds=_STICKY_SECONDS),
+                sticky_queue_schedule_to_start_timeout=timedelta(
+                    seconds=_STICKY_SECONDS
+                ),
                 max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_SECONDS),
                 deployment_config=self._deployment(),
                 identity=identity,
@@ -154,11 +184,14 @@ class TemporalCarrier:
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
         self._tasks.append(asyncio.create_task(self._sweep(host)))
         try:
-            # Only now: of two workers that begin together, at least one finds the other.
+            # Only now: of two workers that begin together, at least one finds the
+            # other.
             if place.is_versioned and not place.is_shared:
                 await self._answered(require_one_machine(client, place))
             if place.is_versioned:
-                await self._answered(set_current_version(client, place.deployment, self._build))
+                await self._answered(
+                    set_current_version(client, place.deployment, self._build)
+                )
         except BaseException:
             # A worker that is refused must not go on polling.
             await self.close()
@@ -172,7 +205,8 @@ class TemporalCarrier:
 
     async def close(self) -> None:
         """End. What still runs is interrupted, and stays for another process."""
-        # Taken away first, so that `carry` returns and does not wait for what ends here.
+        # Taken away first, so that `carry` returns and does not wait for what ends
+        # here.
         host, self._host = self._host, None
         for worker in self._workers:
             with suppress(RuntimeError):  # It has not begun, or has failed.
@@ -186,7 +220,7 @@ class TemporalCarrier:
             await host.close()
         self._client = None
 
-    # Carrying ---------------------------------------------------------------------------------------------------------
+    # Carrying -------------------------------------------------------------------------
 
     async def carry(self, run: str) -> None:
         """Wake the workflow of a run, or begin it, until the store says that the run waits or has ended.
@@ -204,24 +238,30 @@ class TemporalCarrier:
             if self._broken is not None:
                 raise self._broken
             look = await self._look(run)
-            # A process that is to end still waits for runs that are open here, until they are handed on.
-            is_leaving = self._is_stopping() and not (host is not None and host.has(run))
+            # A process that is to end still waits for runs that are open here, until
+            # they are handed on.
+            is_leaving = self._is_stopping() and not (
+                host is not None and host.has(run)
+            )
             if host is None or look.is_settled or is_leaving:
                 return
             now = loop.time()
-            # Patience counts from the last moment at which a living process had the run.
+            # Patience counts from the last moment at which a living process had the
+            # run.
             if look.is_held:
                 began = now
             elif now >= next_signal:
                 next_signal, pause = now + pause, min(2 * pause, _MOST_SIGNAL_SECONDS)
-                # A workflow that did nothing for so long is replaced by one that takes the run up from the store.
+                # A workflow that did nothing for so long is replaced by one that takes
+                # the run up from the store.
                 replaces = replaces or now - began > self._place.patience_seconds
                 try:
                     await self._wake(run, look.gone, replaces=replaces)
                 except RPCError as error:
                     away_since = self._judge(error, away_since or now, is_last=replaces)
                     if not away_since:
-                        # One such as this has, for example, as many signals as it may have.
+                        # One such as this has, for example, as many signals as it may
+                        # have.
                         replaces, next_signal = True, now
                 else:
                     away_since = 0.0
@@ -246,7 +286,9 @@ class TemporalCarrier:
                 raise EngineServerAway(address, words) from None
             return away_since
         if is_last:
-            raise EngineRefused(f"The Temporal server at `{address}` does not take it: {words}") from None
+            raise EngineRefused(
+                f"The Temporal server at `{address}` does not take it: {words}"
+            ) from None
         return 0.0
 
     async def _wake(self, run: str, gone: str, *, replaces: bool) -> None:
@@ -254,10 +296,13 @@ class TemporalCarrier:
         client, place = self._client, self._place
         if client is None:
             return
-        carried = message.Carried(run=run, state=place.state, most_events=place.most_events)
+        carried = message.Carried(
+            run=run, state=place.state, most_events=place.most_events
+        )
         conflict = WorkflowIDConflictPolicy.USE_EXISTING
         if replaces:
-            # It cannot be read, or belongs to a version that no worker has. The store knows how the run goes on.
+            # It cannot be read, or belongs to a version that no worker has. The store
+            # knows how the run goes on.
             conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING
         await client.start_workflow(
             message.WORKFLOW,
@@ -265,7 +310,8 @@ class TemporalCarrier:
             id=f"{place.queue}/{run}",
             task_queue=place.queue,
             id_conflict_policy=conflict,
-            # An earlier workflow of the run may have ended, and the store says that there is more to do.
+            # An earlier workflow of the run may have ended, and the store says that
+            # there is more to do.
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # A workflow that begins takes the run up by itself.
             start_signal=None if replaces else message.WAKE,
@@ -287,17 +333,28 @@ class TemporalCarrier:
             if row is None or row.status in FINISHED:
                 return True, "", ""
             waits = snapshot.find(WAITS, {"run": run})
-            # A row that is due belongs to a run that can go on, although its status is still `waiting`.
-            is_waiting = row.status == "waiting" and bool(waits) and all(each.due > now for each in waits)
+            # A row that is due belongs to a run that can go on, although its status is
+            # still `waiting`.
+            is_waiting = (
+                row.status == "waiting"
+                and bool(waits)
+                and all(each.due > now for each in waits)
+            )
             lease = snapshot.get(LEASES, lease_name(run))
             is_held = lease is not None and lease.until > journal.seconds()
             owner = lease.owner if lease is not None and is_held else ""
-            left_by = "" if row.status == "waiting" or owner else self._left_by(snapshot, run)
+            left_by = (
+                "" if row.status == "waiting" or owner else self._left_by(snapshot, run)
+            )
             return is_waiting, owner, left_by
 
         is_settled, owner, left_by = await journal.store.read(read)
         is_gone = bool(owner) and journal.store.is_gone(owner)
-        return _Look(is_settled, is_held=bool(owner) and not is_gone, gone=owner if is_gone else left_by)
+        return _Look(
+            is_settled,
+            is_held=bool(owner) and not is_gone,
+            gone=owner if is_gone else left_by,
+        )
 
     def _left_by(self, snapshot: Snapshot, run: str) -> str:
         """The process that gave a run back in the middle of a segment, or lost it."""
@@ -310,7 +367,7 @@ class TemporalCarrier:
         newest = history.segment if history is not None else None
         return newest.executor if newest is not None else ""
 
-    # Parts ------------------------------------------------------------------------------------------------------------
+    # Parts ----------------------------------------------------------------------------
 
     async def _answered(self, request: Awaitable[Answer]) -> Answer:
         """The answer of the server.
@@ -342,4 +399,8 @@ class TemporalCarrier:
 
 def workflow_sandbox() -> SandboxedWorkflowRunner:
     """Modules that are pure are not imported again for every workflow."""
-    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH))
+    return SandboxedWorkflowRunner(
+        restrictions=SandboxRestrictions.default.with_passthrough_modules(
+            *_PASSED_THROUGH
+        )
+    )

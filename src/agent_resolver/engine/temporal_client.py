@@ -18,14 +18,18 @@ _PROBLEM_LENGTH: Final = 200
 _MAX_PORT: Final = 65_535
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):([0-9]{1,5})")
 _NO_TEMPORAL: Final = (
-    "what answers there is not a Temporal server; or it encrypts, which takes `engine.ca_file` or `engine.api_key_env`"
+    "what answers there is not a Temporal server; or it encrypts, which takes "
+    "`engine.ca_file` or `engine.api_key_env`"
 )
 _STATUS: Final = re.compile(r'Status \{ code: (\w+), message: "([^"]*)"')
 """How the library's message has the answer of a server that refused."""
 _PLAIN_WORDS: Final = (
     ("dns error", "its name is not known here"),
     ("ConnectionRefused", "nothing listens there"),
-    ("InvalidContentType", "it does not encrypt, and `engine.ca_file` or `engine.api_key_env` asks for that"),
+    (
+        "InvalidContentType",
+        "it does not encrypt, and `engine.ca_file` or `engine.api_key_env` asks for that",
+    ),
     ("UnknownIssuer", "its certificate does not come from one that is trusted"),
     ("CaUsedAsEndEntity", "its certificate is one that only issues others"),
     ("NotValidForName", "its certificate is for another name"),
@@ -36,7 +40,9 @@ _PLAIN_WORDS: Final = (
 """What the library's messages contain, and what that means to an operator."""
 
 
-async def connect(place: TemporalPlace, converter: DataConverter, identity: str) -> Client:
+async def connect(
+    place: TemporalPlace, converter: DataConverter, identity: str
+) -> Client:
     """A client of the server.
 
     Raises:
@@ -49,13 +55,17 @@ async def connect(place: TemporalPlace, converter: DataConverter, identity: str)
         data_converter=converter,
         identity=identity,
         api_key=place.api_key or None,
-        tls=TLSConfig(server_root_ca_cert=place.root_certificate) if place.root_certificate else place.is_encrypted,
+        tls=TLSConfig(server_root_ca_cert=place.root_certificate)
+        if place.root_certificate
+        else place.is_encrypted,
         runtime=quiet_runtime(),
     )
     try:
         return await asyncio.wait_for(connecting, CONNECT_SECONDS)
     except TimeoutError:
-        raise EngineUnreachable(place.address, f"no answer in {CONNECT_SECONDS:.0f} seconds") from None
+        raise EngineUnreachable(
+            place.address, f"no answer in {CONNECT_SECONDS:.0f} seconds"
+        ) from None
     except (RuntimeError, ValueError) as error:
         raise EngineUnreachable(place.address, plain_words(str(error))) from None
 
@@ -76,10 +86,13 @@ def plain_words(problem: str) -> str:
 
 
 def _require_address(address: str) -> None:
-    # Without a port, the library takes another one than Temporal's. User names and paths it ignores.
+    # Without a port, the library takes another one than Temporal's. User names and
+    # paths it ignores.
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found[2]) <= _MAX_PORT:
-        hint = "set `engine.address` to a host and a port, such as `temporal.example:7233`"
+        hint = (
+            "set `engine.address` to a host and a port, such as `temporal.example:7233`"
+        )
         _, sign, host = address.rpartition("@")
         # There may be a password before the host.
         shown = shorten(f"...{sign}{host}" if sign else host, _PROBLEM_LENGTH)

@@ -32,7 +32,9 @@ _ENCODING: Final = "encoding"
 class SealedCodec(PayloadCodec, WithSerializationContext):
     """Seals payloads for the workflow that they belong to, so that none can take the place of another run's."""
 
-    def __init__(self, store: Store, seal: Seal, prefix: str, workflow_id: str = "") -> None:
+    def __init__(
+        self, store: Store, seal: Seal, prefix: str, workflow_id: str = ""
+    ) -> None:
         """A codec.
 
         Args:
@@ -66,14 +68,16 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
 
     async def _encode(self, content: bytes) -> Payload:
         if len(content) > MAX_INLINE_BYTES:
-            # By reference: the digest is sealed with it, and what it refers to is sealed for its place.
+            # By reference: the digest is sealed with it, and what it refers to is
+            # sealed for its place.
             reference = await self._keep(content)
             return self._sealed(reference.encode(), _REFERENCE)
         return self._sealed(content, _SEALED)
 
     async def _decode(self, payload: Payload) -> Payload:
         encoding = payload.metadata.get(_ENCODING, b"")
-        # What is not sealed was not written by this program: it is never taken for the word of a worker.
+        # What is not sealed was not written by this program: it is never taken for the
+        # word of a worker.
         if encoding not in {_SEALED, _REFERENCE}:
             raise EditedRecord
         try:
@@ -85,10 +89,14 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
         return Payload.FromString(content)
 
     def _sealed(self, content: bytes, encoding: bytes) -> Payload:
-        return Payload(metadata={_ENCODING: encoding}, data=self._seal.close(content, self._purpose(encoding)))
+        return Payload(
+            metadata={_ENCODING: encoding},
+            data=self._seal.close(content, self._purpose(encoding)),
+        )
 
     def _purpose(self, encoding: bytes) -> str:
-        # The purpose has the encoding in it, so that a reference cannot be passed off as a content.
+        # The purpose has the encoding in it, so that a reference cannot be passed off
+        # as a content.
         return f"temporal/{encoding.decode()}/{self._workflow_id}"
 
     @property
@@ -100,12 +108,16 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
         body = self._seal.close(content, payload_purpose(run, reference))
         row = ArtifactRow(task=run, digest=reference, body=body)
         # Found by its digest, so that a payload which is sent again is there already.
-        await self._store.write(lambda transaction: transaction.put(ARTIFACTS, row, only_new=True))
+        await self._store.write(
+            lambda transaction: transaction.put(ARTIFACTS, row, only_new=True)
+        )
         return reference
 
     async def _fetch(self, reference: str) -> bytes:
         run = self._run
-        row = await self._store.read(lambda snapshot: snapshot.get(ARTIFACTS, run, reference))
+        row = await self._store.read(
+            lambda snapshot: snapshot.get(ARTIFACTS, run, reference)
+        )
         if row is None:
             raise EditedRecord
         try:
@@ -116,4 +128,7 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
 
 def sealed_converter(codec: SealedCodec) -> DataConverter:
     """How the worker and its client write everything: payloads, and the words and traces of failures."""
-    return DataConverter(payload_codec=codec, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
+    return DataConverter(
+        payload_codec=codec,
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+    )

@@ -20,9 +20,13 @@ from agent_resolver.engine.errors import EngineRefused
 from agent_resolver.engine.temporal_place import TemporalPlace
 
 _PAUSE_SECONDS: Final = 0.1
-_NOT_YET: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION})
+_NOT_YET: Final = frozenset(
+    {RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}
+)
 """What the server says of workers that it has not heard of yet."""
-_TOO_MANY: Final = frozenset({RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.ABORTED, RPCStatusCode.UNAVAILABLE})
+_TOO_MANY: Final = frozenset(
+    {RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.ABORTED, RPCStatusCode.UNAVAILABLE}
+)
 """What it says where many workers begin at the same time."""
 _LONG_PAUSE_SECONDS: Final = 1.0
 
@@ -35,12 +39,16 @@ async def require_namespace(client: Client) -> None:
         RPCError: The server refused, or could not be reached.
     """
     try:
-        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+        await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace)
+        )
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         hint = f"`temporal operator namespace create --namespace {client.namespace}`, or set `engine.namespace`"
-        raise EngineRefused(f"The Temporal server has no namespace `{client.namespace}`", hint) from None
+        raise EngineRefused(
+            f"The Temporal server has no namespace `{client.namespace}`", hint
+        ) from None
 
 
 async def set_current_version(client: Client, deployment: str, build: str) -> bool:
@@ -52,7 +60,9 @@ async def set_current_version(client: Client, deployment: str, build: str) -> bo
     while True:
         pause = _PAUSE_SECONDS
         try:
-            request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=deployment)
+            request = DescribeWorkerDeploymentRequest(
+                namespace=client.namespace, deployment_name=deployment
+            )
             found = await client.workflow_service.describe_worker_deployment(request)
             info = found.worker_deployment_info
             current = info.routing_config.current_deployment_version.build_id
@@ -61,10 +71,14 @@ async def set_current_version(client: Client, deployment: str, build: str) -> bo
             # An older build must not take the dispatch back from a newer one.
             if current and _order_of(current) > _order_of(build):
                 return False
-            known = {summary.deployment_version.build_id for summary in info.version_summaries}
+            known = {
+                summary.deployment_version.build_id
+                for summary in info.version_summaries
+            }
             if build in known:
                 await _set_current(client, deployment, build, found.conflict_token)
-                # The answer is looked for at once: another worker may have set a version in the same moment.
+                # The answer is looked for at once: another worker may have set a
+                # version in the same moment.
                 continue
         except RPCError as error:
             if error.status in _TOO_MANY:
@@ -75,7 +89,9 @@ async def set_current_version(client: Client, deployment: str, build: str) -> bo
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not a secret
 
 
-async def _set_current(client: Client, deployment: str, build: str, token: bytes) -> None:
+async def _set_current(
+    client: Client, deployment: str, build: str, token: bytes
+) -> None:
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace,
         deployment_name=deployment,
@@ -95,9 +111,14 @@ async def require_one_machine(client: Client, place: TemporalPlace) -> None:
         EngineRefused: One of another machine has polled within the last minutes.
         RPCError: The server refused, or could not be reached.
     """
-    for kind in (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY):
+    for kind in (
+        TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+    ):
         request = DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=TaskQueue(name=place.queue), task_queue_type=kind
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=place.queue),
+            task_queue_type=kind,
         )
         found = await client.workflow_service.describe_task_queue(request)
         machines = {poller.identity.rpartition("/")[0] for poller in found.pollers}

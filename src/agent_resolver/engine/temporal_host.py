@@ -52,7 +52,9 @@ class _Held:
         """When the last one ended, in the time of the loop."""
 
 
-def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes], Awaitable[bytes]]:
+def _told(
+    body: Callable[[Any, bytes], Awaitable[Any]],
+) -> Callable[[Any, bytes], Awaitable[bytes]]:
     """An activity that takes and gives JSON, and whose failures name their kind alone.
 
     The workflow only needs the kind. The words of an exception may quote arguments, and stay in this process.
@@ -67,11 +69,20 @@ def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes]
             raise
         except Exception as error:  # noqa: BLE001 - each has to be told to the workflow by its kind
             kind = type(error).__name__
-            words = str(error) if isinstance(error, ResolverError | OSError) else f"{kind}{place_of(error)}"
+            words = (
+                str(error)
+                if isinstance(error, ResolverError | OSError)
+                else f"{kind}{place_of(error)}"
+            )
             self.report(words)
-            # A state that cannot be used now may be usable soon. A lease that is lost does not come back.
-            is_passing = isinstance(error, FileError | OSError) and not isinstance(error, LeaseLost)
-            raise ApplicationError(kind, type=kind, non_retryable=not is_passing) from None
+            # A state that cannot be used now may be usable soon. A lease that is lost
+            # does not come back.
+            is_passing = isinstance(error, FileError | OSError) and not isinstance(
+                error, LeaseLost
+            )
+            raise ApplicationError(
+                kind, type=kind, non_retryable=not is_passing
+            ) from None
 
     return told
 
@@ -79,7 +90,13 @@ def _told(body: Callable[[Any, bytes], Awaitable[Any]]) -> Callable[[Any, bytes]
 class SegmentHost:
     """The segments that this process has taken up for workflows."""
 
-    def __init__(self, segments: Segments, place: TemporalPlace, capacity: int, watch: Watch | None) -> None:
+    def __init__(
+        self,
+        segments: Segments,
+        place: TemporalPlace,
+        capacity: int,
+        watch: Watch | None,
+    ) -> None:
         """Nothing is open yet.
 
         Args:
@@ -107,7 +124,14 @@ class SegmentHost:
     @property
     def own_activities(self) -> list[Callable[..., Any]]:
         """What only the process can be asked for that has the run."""
-        return [self.call, self.see_cancel, self.wait, self.end, self.put_aside, self.leave]
+        return [
+            self.call,
+            self.see_cancel,
+            self.wait,
+            self.end,
+            self.put_aside,
+            self.leave,
+        ]
 
     def has(self, run: str) -> bool:
         """True if a segment of the run is open here."""
@@ -128,7 +152,7 @@ class SegmentHost:
         workflow = activity.info().workflow_id or ""
         self._segments.report(workflow.removeprefix(f"{self._place.queue}/"), problem)
 
-    # Activities -------------------------------------------------------------------------------------------------------
+    # Activities -----------------------------------------------------------------------
 
     @activity.defn(name=message.TAKE)
     @_told
@@ -137,7 +161,11 @@ class SegmentHost:
         carried: message.Carried = message.decode(order, message.Carried)
         if carried.state != self._place.state:
             raise _elsewhere("another state")
-        if self._is_closed or self._segments.is_stopping() or len(self._held) >= self._capacity:
+        if (
+            self._is_closed
+            or self._segments.is_stopping()
+            or len(self._held) >= self._capacity
+        ):
             raise _elsewhere("no room")
         await self._drop_own(carried.run)
         taken = await self._segments.take(carried.run)
@@ -161,7 +189,8 @@ class SegmentHost:
         asked: message.CallOrder = message.decode(order, message.CallOrder)
         async with self._using(asked.segment) as held:
             opened = held.opened
-            # The first call of a wave looks for the wish to cancel, and the others share what it finds.
+            # The first call of a wave looks for the wish to cancel, and the others
+            # share what it finds.
             if held.wave != asked.wave:
                 held.wave, held.wish = asked.wave, opened.new_wish()
             try:
@@ -169,7 +198,10 @@ class SegmentHost:
                 recorded = await opened.make_call(asked.call, context, held.wish)
             except CannotAct as error:
                 return message.CallAnswer(
-                    segment=asked.segment, path=asked.call.path, problem=str(error), hint=error.hint
+                    segment=asked.segment,
+                    path=asked.call.path,
+                    problem=str(error),
+                    hint=error.hint,
                 )
             found = await opened.outcomes_of({asked.call.path: recorded})
             # `wait` is given paths alone, and finds their outcomes here.
@@ -178,7 +210,10 @@ class SegmentHost:
             if recorded.ref:
                 recorded = Recorded(outcome=found[asked.call.path])
             return message.CallAnswer(
-                segment=asked.segment, path=asked.call.path, recorded=recorded, is_stopping=opened.is_stopping()
+                segment=asked.segment,
+                path=asked.call.path,
+                recorded=recorded,
+                is_stopping=opened.is_stopping(),
             )
 
     @activity.defn(name=message.SEE_CANCEL)
@@ -199,7 +234,12 @@ class SegmentHost:
             opened = held.opened
             outcomes = {path: opened.taken.known[path] for path in asked.ended}
             await opened.wait(Wave(waits=asked.waits), outcomes, asked.things)
-            await self._close(held, ReasoningEnd(outcome="WAITS" if asked.waits or asked.things else "HANDED_ON"))
+            await self._close(
+                held,
+                ReasoningEnd(
+                    outcome="WAITS" if asked.waits or asked.things else "HANDED_ON"
+                ),
+            )
         return await self.rest_of(opened.taken.run)
 
     @activity.defn(name=message.END)
@@ -210,7 +250,12 @@ class SegmentHost:
         async with self._using(asked.segment) as held:
             has_ended = await held.opened.end(asked.ended)
             if has_ended:
-                await self._close(held, ReasoningEnd(outcome=asked.ended.status.upper(), error=asked.ended.code))
+                await self._close(
+                    held,
+                    ReasoningEnd(
+                        outcome=asked.ended.status.upper(), error=asked.ended.code
+                    ),
+                )
         return has_ended
 
     @activity.defn(name=message.PUT_ASIDE)
@@ -219,7 +264,9 @@ class SegmentHost:
         """Let the run wait for a person: no identity can act for its starter."""
         asked: message.AsideOrder = message.decode(order, message.AsideOrder)
         async with self._using(asked.segment) as held:
-            await self._segments.put_aside(held.opened, CannotAct(asked.problem, asked.hint))
+            await self._segments.put_aside(
+                held.opened, CannotAct(asked.problem, asked.hint)
+            )
             await self._close(held, ReasoningEnd(error=CANNOT_ACT))
         return await self.rest_of(held.opened.taken.run)
 
@@ -232,7 +279,7 @@ class SegmentHost:
             await self._drop(held)
         return True
 
-    # Segments ---------------------------------------------------------------------------------------------------------
+    # Segments -------------------------------------------------------------------------
 
     async def rest_of(self, run: str, least: float = 0.0) -> message.RestAnswer:
         """How long a run rests that this process does not have, so many seconds at least."""
@@ -243,9 +290,13 @@ class SegmentHost:
             row = snapshot.get(RUNS, run)
             if row is None or row.status in FINISHED:
                 return message.Gone()
-            due = min((each.due for each in snapshot.find(WAITS, {"run": run})), default=0)
+            due = min(
+                (each.due for each in snapshot.find(WAITS, {"run": run})), default=0
+            )
             # Where it does not wait, another process has it, or had it and is gone.
-            seconds = max((due - now) / 1000, least if row.status == "waiting" else _BUSY_SECONDS)
+            seconds = max(
+                (due - now) / 1000, least if row.status == "waiting" else _BUSY_SECONDS
+            )
             return message.Rest(seconds=None if due == FAR else seconds)
 
         return await journal.store.read(read)
@@ -253,7 +304,11 @@ class SegmentHost:
     async def give_back_idle(self) -> None:
         """Give back the runs whose workflow asks for nothing any more."""
         now = asyncio.get_running_loop().time()
-        idle = [held for held in self._held.values() if not held.running and now - held.used_at > IDLE_SECONDS]
+        idle = [
+            held
+            for held in self._held.values()
+            if not held.running and now - held.used_at > IDLE_SECONDS
+        ]
         for held in idle:
             await self._drop(held)
 
@@ -267,7 +322,8 @@ class SegmentHost:
     async def _using(self, segment: str) -> AsyncIterator[_Held]:
         held = self._held.get(segment)
         if held is None:
-            # The run was given back here, and another process may have taken it up since.
+            # The run was given back here, and another process may have taken it up
+            # since.
             raise LeaseLost(lease_name(segment.rpartition(":")[0]))
         held.running += 1
         try:
@@ -279,7 +335,11 @@ class SegmentHost:
     async def _drop_own(self, run: str) -> None:
         """Give back a segment of the run that is open here: the workflow has left it, or is another one."""
         # A segment with an activity under way is still in use, and is left alone.
-        for held in [each for each in self._held.values() if each.opened.taken.run == run and not each.running]:
+        for held in [
+            each
+            for each in self._held.values()
+            if each.opened.taken.run == run and not each.running
+        ]:
             await self._drop(held)
 
     async def _drop(self, held: _Held) -> None:
@@ -296,7 +356,8 @@ class SegmentHost:
             await self._segments.give_back(taken)
             if self._watch is not None:
                 self._watch(taken.run, "ended")
-            # The old event wakes all that wait now; later ones wait for the next change.
+            # The old event wakes all that wait now; later ones wait for the next
+            # change.
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
@@ -336,7 +397,9 @@ async def _beating() -> AsyncIterator[None]:
 
 def _elsewhere(why: str) -> ApplicationError:
     """Ask Temporal for a further attempt, which may reach another process."""
-    return ApplicationError(why, type="ELSEWHERE", next_retry_delay=timedelta(seconds=_FULL_SECONDS))
+    return ApplicationError(
+        why, type="ELSEWHERE", next_retry_delay=timedelta(seconds=_FULL_SECONDS)
+    )
 
 
 async def _make_directly(name: str, body: StepBody) -> Any:  # noqa: ANN401, ARG001 - the port

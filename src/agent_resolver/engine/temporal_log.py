@@ -6,7 +6,13 @@ from functools import cache
 from typing import Final
 
 from temporalio.exceptions import ApplicationError
-from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 
 from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.errors import ResolverError
@@ -33,19 +39,27 @@ class _TemporalLog(logging.Handler):
             self._note_away(message)
             return
         error = record.exc_info[1] if record.exc_info else None
-        # An activity reports by itself why it fails, unless its order could not be read: then there is a cause.
+        # An activity reports by itself why it fails, unless its order could not be
+        # read: then there is a cause.
         if isinstance(error, ApplicationError) and error.__cause__ is None:
             return
-        # Behind the first words, the library lists everything that it knows about the workflow.
+        # Behind the first words, the library lists everything that it knows about the
+        # workflow.
         words = message.partition(" ({")[0]
-        _log.log(record.levelno, "%s", shorten(f"{words}{_reason_of(error)}", _MESSAGE_LENGTH))
+        _log.log(
+            record.levelno,
+            "%s",
+            shorten(f"{words}{_reason_of(error)}", _MESSAGE_LENGTH),
+        )
 
     def _note_away(self, message: str) -> None:
         now = time.monotonic()
         # Once a minute is enough of a message that comes many times a second.
         if _POLL in message and now >= self._next_away:
             self._next_away = now + _AWAY_SECONDS
-            _log.warning("The Temporal server does not answer; this worker asks again until it does")
+            _log.warning(
+                "The Temporal server does not answer; this worker asks again until it does"
+            )
 
 
 def _reason_of(error: BaseException | None) -> str:
@@ -72,4 +86,8 @@ def quiet_runtime() -> Runtime:
         prepend_target_on_message=False,
         append_log_fields_to_message=False,
     )
-    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filtering, forwarding=forwarding)))
+    return Runtime(
+        telemetry=TelemetryConfig(
+            logging=LoggingConfig(filter=filtering, forwarding=forwarding)
+        )
+    )

@@ -8,7 +8,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from agent_resolver.core.blueprint.wave import INTERPRETER_VERSION, Ended, RunFacts, StepCall, StepOutcome, StepWait
+from agent_resolver.core.blueprint.wave import (
+    INTERPRETER_VERSION,
+    Ended,
+    RunFacts,
+    StepCall,
+    StepOutcome,
+    StepWait,
+)
 from agent_resolver.engine.outcome import Recorded
 from agent_resolver.engine.port import AwaitedThing
 from agent_resolver.schema.blueprint import Blueprint

@@ -39,7 +39,12 @@ class TemporalPlace(Struct, frozen=True, kw_only=True):
 
 
 def place_of(
-    address: str, project: str, location: str, *, is_shared: bool, namespace: str = "default"
+    address: str,
+    project: str,
+    location: str,
+    *,
+    is_shared: bool,
+    namespace: str = "default",
 ) -> TemporalPlace:
     """The place of a project.
 

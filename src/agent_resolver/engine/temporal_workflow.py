@@ -19,7 +19,13 @@ with workflow.unsafe.imports_passed_through():
 
     from agent_resolver.core.blueprint.move import Course
     from agent_resolver.core.blueprint.prepared_blueprint import prepare
-    from agent_resolver.core.blueprint.wave import Ended, Known, StepCall, StepOutcome, Wave
+    from agent_resolver.core.blueprint.wave import (
+        Ended,
+        Known,
+        StepCall,
+        StepOutcome,
+        Wave,
+    )
     from agent_resolver.engine import temporal_message as message
     from agent_resolver.engine.errors import EditedRecord
     from agent_resolver.engine.outcome import Recorded
@@ -40,12 +46,16 @@ _TROUBLE_SECONDS: Final = 30.0
 """How long it rests where no process could even look at it."""
 _MOST_BYTES: Final = 8_000_000
 _FEW_TIMES: Final = RetryPolicy(
-    initial_interval=timedelta(seconds=0.2), maximum_interval=timedelta(seconds=5), maximum_attempts=3
+    initial_interval=timedelta(seconds=0.2),
+    maximum_interval=timedelta(seconds=5),
+    maximum_attempts=3,
 )
 _ONCE: Final = RetryPolicy(maximum_attempts=1)
 """A call is repeated by the rules of its step, and by the ledger: never by Temporal."""
 _PATIENTLY: Final = RetryPolicy(
-    initial_interval=timedelta(seconds=0.2), maximum_interval=timedelta(seconds=10), maximum_attempts=1_000
+    initial_interval=timedelta(seconds=0.2),
+    maximum_interval=timedelta(seconds=10),
+    maximum_attempts=1_000,
 )
 """Taking a run up is harmless. A process without room asks for a further attempt, which may reach another one."""
 
@@ -86,7 +96,8 @@ class BlueprintWorkflow:
             if isinstance(answer, message.Gone):
                 return
             if self._is_long():
-                # Raises, so that this history ends here and the next one goes on from `run`.
+                # Raises, so that this history ends here and the next one goes on from
+                # `run`.
                 self._continue()
             await self._rest(answer.seconds)
 
@@ -94,7 +105,8 @@ class BlueprintWorkflow:
     def wake(self, gone: str) -> None:
         """Look at the run again; a process of that name is gone, if one is named."""
         self._is_woken = True
-        # A name other than that of the present process is old news, and must not end the segment.
+        # A name other than that of the present process is old news, and must not end
+        # the segment.
         if gone and gone == self._executor and self._driving is not None:
             self._is_lost = True
             self._driving.cancel()
@@ -110,7 +122,8 @@ class BlueprintWorkflow:
                 retry_policy=_PATIENTLY,
             )
         except ActivityError:
-            # The state cannot be read, or the program has a fault: neither may end what keeps the run going.
+            # The state cannot be read, or the program has a fault: neither may end what
+            # keeps the run going.
             return message.Rest(seconds=_TROUBLE_SECONDS)
         answer: message.TakeAnswer = message.decode(content, message.TakeAnswer)
         return answer
@@ -120,8 +133,13 @@ class BlueprintWorkflow:
         effects = _Effects(begun, self._is_long)
         self._executor, self._is_lost = begun.executor, False
         error = await self._attempt(effects.run())
-        # A process that is gone, or is about to end, cannot be asked: then the lease tells when the run is free.
-        if isinstance(error, ActivityError) and isinstance(error.cause, ApplicationError) and not self._is_lost:
+        # A process that is gone, or is about to end, cannot be asked: then the lease
+        # tells when the run is free.
+        if (
+            isinstance(error, ActivityError)
+            and isinstance(error.cause, ApplicationError)
+            and not self._is_lost
+        ):
             await self._attempt(effects.ask(message.LEAVE, begun.segment, _ONCE))
         self._driving, self._executor = None, ""
         if error is None:
@@ -193,13 +211,20 @@ class _Effects:
         begun = self.begun
         outcomes = {path: self._known[path] for path in begun.outcomes}
         # The loop adds those of the first wave itself, also where all of it has ended.
-        before = {path: outcome for path, outcome in self._known.items() if path not in outcomes}
+        before = {
+            path: outcome
+            for path, outcome in self._known.items()
+            if path not in outcomes
+        }
         course = self._course(before, is_cancelled=begun.is_cancelled)
         move = course.next_move()
         first = "" if isinstance(move, Ended) else move.paths[0]
-        # Both took the same course from the same outcomes: if they differ, one has a fault, and nothing may follow.
+        # Both took the same course from the same outcomes: if they differ, one has a
+        # fault, and nothing may follow.
         if first != begun.first:
-            raise RuntimeError("the workflow and the store disagree about the next wave")
+            raise RuntimeError(
+                "the workflow and the store disagree about the next wave"
+            )
         start = SegmentStart(
             course=course,
             move=move,
@@ -211,17 +236,29 @@ class _Effects:
         try:
             await follow_course(start, self)
         except _CannotAct as error:
-            order = message.AsideOrder(segment=begun.segment, problem=error.problem, hint=error.hint)
-            self.rest = message.decode(await self.ask(message.PUT_ASIDE, order), message.RestAnswer)
+            order = message.AsideOrder(
+                segment=begun.segment, problem=error.problem, hint=error.hint
+            )
+            self.rest = message.decode(
+                await self.ask(message.PUT_ASIDE, order), message.RestAnswer
+            )
 
     async def make_calls(self, calls: Sequence[StepCall]) -> dict[str, Recorded]:
         """Make the calls of a wave, all together and in the order of their paths."""
         orders = [
-            message.CallOrder(segment=self.begun.segment, call=call, wave=calls[0].path, count=len(calls))
+            message.CallOrder(
+                segment=self.begun.segment,
+                call=call,
+                wave=calls[0].path,
+                count=len(calls),
+            )
             for call in calls
         ]
-        # Every call of a wave comes to its end before anything else happens, also if one of them breaks.
-        ended = await asyncio.gather(*(self._make_call(order) for order in orders), return_exceptions=True)
+        # Every call of a wave comes to its end before anything else happens, also if
+        # one of them breaks.
+        ended = await asyncio.gather(
+            *(self._make_call(order) for order in orders), return_exceptions=True
+        )
         found = {}
         for call, each in zip(calls, ended, strict=True):
             if isinstance(each, BaseException):
@@ -232,24 +269,43 @@ class _Effects:
             found[call.path] = each.recorded
         return found
 
-    async def outcomes_of(self, recorded: Mapping[str, Recorded]) -> dict[str, StepOutcome]:
+    async def outcomes_of(
+        self, recorded: Mapping[str, Recorded]
+    ) -> dict[str, StepOutcome]:
         """The outcomes of the calls that have ended."""
-        return {path: each.outcome for path, each in recorded.items() if each.outcome is not UNSET}
+        return {
+            path: each.outcome
+            for path, each in recorded.items()
+            if each.outcome is not UNSET
+        }
 
     async def see_cancel(self, waits: tuple[AwaitedThing, ...]) -> None:
         """Write down that the wish to cancel was seen."""
-        await self.ask(message.SEE_CANCEL, message.CancelOrder(segment=self.begun.segment, waits=waits))
+        await self.ask(
+            message.SEE_CANCEL,
+            message.CancelOrder(segment=self.begun.segment, waits=waits),
+        )
 
     def cancelled_course(self) -> Course:
         """The course of the run from the moment on that the wish to cancel was seen."""
         return self._course(self._known, is_cancelled=True)
 
-    async def wait(self, wave: Wave, outcomes: Mapping[str, StepOutcome], things: Sequence[AwaitedThing]) -> None:
+    async def wait(
+        self,
+        wave: Wave,
+        outcomes: Mapping[str, StepOutcome],
+        things: Sequence[AwaitedThing],
+    ) -> None:
         """Write down what the run waits for."""
         order = message.WaitOrder(
-            segment=self.begun.segment, waits=wave.waits, ended=tuple(sorted(outcomes)), things=tuple(things)
+            segment=self.begun.segment,
+            waits=wave.waits,
+            ended=tuple(sorted(outcomes)),
+            things=tuple(things),
         )
-        self.rest = message.decode(await self.ask(message.WAIT, order), message.RestAnswer)
+        self.rest = message.decode(
+            await self.ask(message.WAIT, order), message.RestAnswer
+        )
 
     async def end(self, ended: Ended) -> bool:
         """Write down how the run ended."""
@@ -260,7 +316,9 @@ class _Effects:
         """True if the run is to be handed on: the process is about to end, or the history is long."""
         return self._is_process_ending or bool(self._is_long())
 
-    async def ask(self, activity: str, order: object, retry: RetryPolicy = _FEW_TIMES) -> bytes:
+    async def ask(
+        self, activity: str, order: object, retry: RetryPolicy = _FEW_TIMES
+    ) -> bytes:
         """Have the process write something down."""
         content: bytes = await workflow.execute_activity(
             activity,
@@ -287,11 +345,19 @@ class _Effects:
         )
         answer: message.CallAnswer = message.decode(content, message.CallAnswer)
         if (answer.segment, answer.path) != (order.segment, order.call.path):
-            # It was moved on the server. The workflow gets no further, and another one begins from the state.
+            # It was moved on the server. The workflow gets no further, and another one
+            # begins from the state.
             raise EditedRecord
         return answer
 
-    def _course(self, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool) -> Course:
+    def _course(
+        self, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool
+    ) -> Course:
         begun = self.begun
-        known = Known(input=begun.input, run=begun.facts, outcomes=outcomes, is_cancelled=is_cancelled)
+        known = Known(
+            input=begun.input,
+            run=begun.facts,
+            outcomes=outcomes,
+            is_cancelled=is_cancelled,
+        )
         return Course(self._prepared, known)

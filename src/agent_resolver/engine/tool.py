@@ -45,7 +45,13 @@ Finish = Callable[[str, float], Awaitable[RunResult | RunView]]
 class BlueprintTool:
     """Starts a run of a blueprint with each call, and returns its output."""
 
-    def __init__(self, blueprint: Blueprint, runs: BlueprintRuns, finish: Finish, descriptor: Descriptor) -> None:
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        runs: BlueprintRuns,
+        finish: Finish,
+        descriptor: Descriptor,
+    ) -> None:
         """A tool.
 
         Args:
@@ -67,26 +73,40 @@ class BlueprintTool:
             WaitsFor: The run waits for something, or goes on for longer than a call can wait.
         """
         handle = context.handle
-        run = handle.run if handle is not None and handle.run else await self.run_of(arguments, context)
+        run = (
+            handle.run
+            if handle is not None and handle.run
+            else await self.run_of(arguments, context)
+        )
         # The segments of the run belong below the span of this call.
         below = structs.replace(context, parent=current_traceparent() or context.parent)
         try:
             if handle is not None and handle.run:
                 await self._require_own_run(run, arguments, context.caller)
             elif not await self._runs.start(
-                self._blueprint, arguments, below, run, self.descriptor.rules.classification
+                self._blueprint,
+                arguments,
+                below,
+                run,
+                self.descriptor.rules.classification,
             ):
-                # A run of this id is there already, and has to be that of the same call.
+                # A run of this id is there already, and has to be that of the same
+                # call.
                 await self._require_same_call(run, arguments)
             if handle is not None:
                 handle.keep(run)
             found = await self._finish_and_report(run, context)
         except EngineRefused as refused:
-            code = FailureCode.TOOL_ERROR if isinstance(refused, DamagedRun) else FailureCode.INPUT_VALIDATION_FAILED
+            code = (
+                FailureCode.TOOL_ERROR
+                if isinstance(refused, DamagedRun)
+                else FailureCode.INPUT_VALIDATION_FAILED
+            )
             raise ToolFailure(code, str(refused), refused.hint) from refused
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
-        # A caller with a handle asks for the run by its id, and does not mean another one by the same call.
+        # A caller with a handle asks for the run by its id, and does not mean another
+        # one by the same call.
         if context.key is None and handle is None:
             await self._runs.mark_delivered(run)
         if found.status == "done":
@@ -101,21 +121,32 @@ class BlueprintTool:
         history = await self._runs.history(run)
         if history is not None and history.started.input != arguments:
             message = f"The key was used for another call of {self.descriptor.id}"
-            raise ToolFailure(FailureCode.KEY_REUSED, message, f"give each call a key of its own: this is run {run}")
+            raise ToolFailure(
+                FailureCode.KEY_REUSED,
+                message,
+                f"give each call a key of its own: this is run {run}",
+            )
 
-    async def _require_own_run(self, run: str, arguments: dict[str, Any], caller: Caller) -> None:
+    async def _require_own_run(
+        self, run: str, arguments: dict[str, Any], caller: Caller
+    ) -> None:
         """Refuse to go on with a run that another caller started, or that is not one of this call."""
         history = await self._runs.history(run)
         if history is None or not is_same_caller(history.started.starter, caller):
             raise UnknownRun(run)
         is_of_tool = history.blueprint.id == self.descriptor.id
         if not is_of_tool or history.started.input != arguments:
-            raise EngineRefused(f"Run {run} is not one of this call", f"`agent blueprint status {run}`")
+            raise EngineRefused(
+                f"Run {run} is not one of this call", f"`agent blueprint status {run}`"
+            )
 
-    async def _finish_and_report(self, run: str, context: CallContext) -> RunResult | RunView:
+    async def _finish_and_report(
+        self, run: str, context: CallContext
+    ) -> RunResult | RunView:
         """Wait for the run, and report meanwhile how many steps are done and which ones run."""
         if context.handle is not None:
-            # Nobody waits here, and the same key finds the run again only once this call is over.
+            # Nobody waits here, and the same key finds the run again only once this
+            # call is over.
             return await self._finish(run, min(_LEFT_SECONDS, _patience(context)))
         finishing = asyncio.ensure_future(self._finish(run, _patience(context)))
         try:
@@ -124,8 +155,11 @@ class BlueprintTool:
                 began = time.monotonic()
                 if (view := await self._runs.query(run)) is not None:
                     await context.progress(*_progress_of(view))
-                # A look at a run with large inputs takes long: most of the time belongs to the run itself.
-                pause = max(_REPORT_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began))
+                # A look at a run with large inputs takes long: most of the time belongs
+                # to the run itself.
+                pause = max(
+                    _REPORT_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began)
+                )
             return await finishing
         finally:
             # Only the waiting ends, also where the caller has left: the run goes on.
@@ -140,10 +174,18 @@ class BlueprintTool:
         caller, tool = context.caller, self.descriptor.id
         if context.key is not None:
             return digest([caller.id, caller.issuer, tool, context.key])[-32:]
-        # A caller without a key may mean the same call twice: after its end was returned, it is the next one.
+        # A caller without a key may mean the same call twice: after its end was
+        # returned, it is the next one.
         number = 0
         while True:
-            identity = [caller.id, caller.issuer, tool, digest(arguments), context.trace_id, number]
+            identity = [
+                caller.id,
+                caller.issuer,
+                tool,
+                digest(arguments),
+                context.trace_id,
+                number,
+            ]
             run = digest(identity)[-32:]
             if not await self._runs.is_delivered(run):
                 return run
@@ -153,7 +195,11 @@ class BlueprintTool:
         """What the caller of a run that has not ended learns: the question of a person where there is one."""
         run = view.row.id
         # A run that is a step of another wakes that one when it ends.
-        action = None if view.row.parent == context.run else await open_question(self._runs, view)
+        action = (
+            None
+            if view.row.parent == context.run
+            else await open_question(self._runs, view)
+        )
         if action is not None:
             answer = f"agent inbox approve {action.id}"
             if action.type != "APPROVAL":
@@ -183,7 +229,9 @@ async def open_question(runs: BlueprintRuns, view: RunView) -> PendingAction | N
     """The first open question of a run, or of the runs that it waits for."""
     waiting = list(view.waits)
     for _ in range(_MOST_PARTS):
-        thing = next((each for each in waiting if each.kind in {"action", "person"}), None)
+        thing = next(
+            (each for each in waiting if each.kind in {"action", "person"}), None
+        )
         part = next((each for each in waiting if each.kind == "run"), None)
         if thing is not None:
             action = await runs.action(thing.id)
@@ -195,7 +243,9 @@ async def open_question(runs: BlueprintRuns, view: RunView) -> PendingAction | N
     return None
 
 
-def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -> Descriptor:
+def describe_blueprint(
+    blueprint: Blueprint, find_tool: FindTool, source: str
+) -> Descriptor:
     """A blueprint as a tool: with the highest classification and the union of the scopes of its steps.
 
     Args:
@@ -221,7 +271,10 @@ def describe_blueprint(blueprint: Blueprint, find_tool: FindTool, source: str) -
             tags=tuple(dict.fromkeys((domain, *metadata.tags))),
             maintainer=metadata.maintainer,
             examples=tuple(test.input for test in blueprint.acceptance_tests),
-            allow_outbound=any(tool.labels.allow_outbound or tool.labels.kind == "TOOL" for tool in tools),
+            allow_outbound=any(
+                tool.labels.allow_outbound or tool.labels.kind == "TOOL"
+                for tool in tools
+            ),
             hosts=_declared_hosts(tools),
         ),
         code=blueprint_digest(blueprint),
@@ -244,8 +297,13 @@ def _progress_of(view: RunView) -> tuple[float, float, str]:
 
 
 def _patience(context: CallContext) -> float:
-    # A step that lets a run work for a shorter time waits for it afterwards: the run itself is not cut off.
-    limit = PATIENCE_SECONDS if context.timeout_seconds is None else context.timeout_seconds / 2
+    # A step that lets a run work for a shorter time waits for it afterwards: the run
+    # itself is not cut off.
+    limit = (
+        PATIENCE_SECONDS
+        if context.timeout_seconds is None
+        else context.timeout_seconds / 2
+    )
     return min(PATIENCE_SECONDS, limit)
 
 
@@ -253,6 +311,10 @@ def _failure(ended: RunResult) -> ToolFailure:
     back = f"; taken back: {', '.join(ended.compensated)}" if ended.compensated else ""
     remedy = f"`agent blueprint history {ended.run}` shows what happened"
     if ended.status == "cancelled":
-        return ToolFailure(FailureCode.TOOL_ERROR, f"Run {ended.run} was cancelled{back}", remedy)
+        return ToolFailure(
+            FailureCode.TOOL_ERROR, f"Run {ended.run} was cancelled{back}", remedy
+        )
     where = f"step {ended.step} failed with " if ended.step else ""
-    return ToolFailure(FailureCode.TOOL_ERROR, f"{where}{ended.code}: {ended.message}{back}", remedy)
+    return ToolFailure(
+        FailureCode.TOOL_ERROR, f"{where}{ended.code}: {ended.message}{back}", remedy
+    )

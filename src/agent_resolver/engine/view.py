@@ -3,7 +3,13 @@
 from msgspec import UNSET
 
 from agent_resolver.core.blueprint.path import parse_path
-from agent_resolver.core.blueprint.wave import Ended, StepCall, StepDone, StepOutcome, StepWait
+from agent_resolver.core.blueprint.wave import (
+    Ended,
+    StepCall,
+    StepDone,
+    StepOutcome,
+    StepWait,
+)
 from agent_resolver.engine.fold import Folded, call_key
 from agent_resolver.engine.journal import History
 from agent_resolver.engine.port import RunView, StepState, StepView
@@ -20,9 +26,16 @@ def view_of(history: History, folded: Folded, snapshot: Snapshot) -> RunView:
     for wave in (*folded.waves, *present):
         members += [*wave.calls, *wave.waits]
     outcomes = folded.outcomes
-    steps = [_step_view(each, outcomes.get(each.path), waiting, history, snapshot) for each in members]
+    steps = [
+        _step_view(each, outcomes.get(each.path), waiting, history, snapshot)
+        for each in members
+    ]
     steps = _with_other_steps(steps, history)
-    output = history.ended.output if history.ended is not None and history.ended.status == "done" else UNSET
+    output = (
+        history.ended.output
+        if history.ended is not None and history.ended.status == "done"
+        else UNSET
+    )
     return RunView(row=history.row, steps=tuple(steps), waits=waits, output=output)
 
 
@@ -37,11 +50,19 @@ def _step_view(
     if isinstance(outcome, StepDone):
         return StepView(path=member.path, tool=tool, state="done")
     if outcome is not None:
-        return StepView(path=member.path, tool=tool, state="failed", code=outcome.code, message=outcome.message)
+        return StepView(
+            path=member.path,
+            tool=tool,
+            state="failed",
+            code=outcome.code,
+            message=outcome.message,
+        )
     if member.path in waiting:
         return StepView(path=member.path, tool=tool, state="waiting")
     is_running = tool and _is_started(history, tool, member.path, snapshot)
-    return StepView(path=member.path, tool=tool, state="running" if is_running else "open")
+    return StepView(
+        path=member.path, tool=tool, state="running" if is_running else "open"
+    )
 
 
 def _is_started(history: History, tool: str, path: str, snapshot: Snapshot) -> bool:
@@ -63,7 +84,15 @@ def _with_other_steps(steps: list[StepView], history: History) -> list[StepView]
         if place in started:
             continue
         state: StepState = "skipped" if is_done or place < last else "open"
-        # It is shown where it would have run: before the first step that comes after it.
-        later = (number for number, each in enumerate(found) if places[parse_path(each.path).step] > place)
-        found.insert(next(later, len(found)), StepView(path=step.id, tool=step.capability or "", state=state))
+        # It is shown where it would have run: before the first step that comes after
+        # it.
+        later = (
+            number
+            for number, each in enumerate(found)
+            if places[parse_path(each.path).step] > place
+        )
+        found.insert(
+            next(later, len(found)),
+            StepView(path=step.id, tool=step.capability or "", state=state),
+        )
     return found

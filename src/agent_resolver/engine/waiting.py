@@ -41,7 +41,8 @@ def wait_rows(run: str, waits: Iterable[AwaitedThing]) -> list[WaitRow]:
     rows = []
     for thing in waits:
         awaited = signal_key(run, thing.id) if thing.kind == "signal" else thing.id
-        # Without a deadline, a row sorts behind all others, and only an event makes it due.
+        # Without a deadline, a row sorts behind all others, and only an event makes it
+        # due.
         rows.append(WaitRow(due=thing.due or FAR, run=run, awaited=awaited))
     return rows
 
@@ -53,14 +54,26 @@ def awaited_thing(wait: StepWait, run: str, now: int) -> AwaitedThing:
     """
     match wait.kind:
         case "time":
-            due = milliseconds_of(wait.until) if wait.until else _later(now, wait.seconds)
+            due = (
+                milliseconds_of(wait.until) if wait.until else _later(now, wait.seconds)
+            )
             # 0 would be no time at all.
             return AwaitedThing(path=wait.path, kind="time", due=max(due, 1))
         case "signal":
-            return AwaitedThing(path=wait.path, kind="signal", id=wait.signal, due=_later(now, wait.timeout_seconds))
+            return AwaitedThing(
+                path=wait.path,
+                kind="signal",
+                id=wait.signal,
+                due=_later(now, wait.timeout_seconds),
+            )
         case "person":
             action = question_id(run, wait.path)
-            return AwaitedThing(path=wait.path, kind="person", id=action, due=_later(now, wait.timeout_seconds))
+            return AwaitedThing(
+                path=wait.path,
+                kind="person",
+                id=action,
+                due=_later(now, wait.timeout_seconds),
+            )
 
 
 def _later(now: int, seconds: float | UnsetType) -> int:
@@ -72,16 +85,32 @@ def question_id(run: str, path: str) -> str:
     return digest(["BLUEPRINT", run, path])[-12:]
 
 
-def question_of(history: History, wait: StepWait, thing: AwaitedThing, now: str) -> PendingAction:
+def question_of(
+    history: History, wait: StepWait, thing: AwaitedThing, now: str
+) -> PendingAction:
     """The question of a step that waits for a person."""
-    # A template may put any text of a result into the question, and a lone surrogate cannot be kept.
+    # A template may put any text of a result into the question, and a lone surrogate
+    # cannot be kept.
     question = without_surrogates(wait.question)[:_MAX_QUESTION]
     expires_at = moment_of(thing.due) if thing.due else None
-    return open_question(history, thing.id, question, now, role=wait.role or "approver", expires_at=expires_at)
+    return open_question(
+        history,
+        thing.id,
+        question,
+        now,
+        role=wait.role or "approver",
+        expires_at=expires_at,
+    )
 
 
 def open_question(  # noqa: PLR0913 - the facts of one question
-    history: History, action: str, message: str, now: str, *, role: str, expires_at: str | None = None
+    history: History,
+    action: str,
+    message: str,
+    now: str,
+    *,
+    role: str,
+    expires_at: str | None = None,
 ) -> PendingAction:
     """A question about a run, which its starter and people with the role may answer."""
     started, blueprint = history.started, history.blueprint
@@ -106,7 +135,11 @@ def open_question(  # noqa: PLR0913 - the facts of one question
 
 
 def resolve(
-    history: History, waits: dict[str, StepWait], things: Iterable[AwaitedThing], snapshot: Snapshot, now: int
+    history: History,
+    waits: dict[str, StepWait],
+    things: Iterable[AwaitedThing],
+    snapshot: Snapshot,
+    now: int,
 ) -> Resolved:
     """Find out which waits are over.
 
@@ -120,18 +153,22 @@ def resolve(
     resolved = Resolved(ended=[], still=[])
     for thing in things:
         if not thing.path:
-            # The question about a run that was set aside. If it was removed, the run is tried again.
+            # The question about a run that was set aside. If it was removed, the run is
+            # tried again.
             action = snapshot.get(PENDING, thing.id)
             resolved.answer = action.answer if action is not None else RETRY_ANSWER
             if resolved.answer is None:
                 resolved.still.append(thing)
         elif thing.path in waits:
-            outcome = _outcome_of(history.signals, waits[thing.path], thing, snapshot, now)
+            outcome = _outcome_of(
+                history.signals, waits[thing.path], thing, snapshot, now
+            )
             if outcome is None:
                 resolved.still.append(thing)
             else:
                 resolved.ended.append(WaitEnded(path=thing.path, outcome=outcome))
-        # A call that is ready has no outcome here: it is made again under its key, and then has one.
+        # A call that is ready has no outcome here: it is made again under its key, and
+        # then has one.
         elif not is_call_ready(thing, snapshot, now):
             resolved.still.append(thing)
     return resolved
@@ -139,7 +176,8 @@ def resolve(
 
 def is_call_ready(thing: AwaitedThing, snapshot: Snapshot, now: int) -> bool:
     """True if a call that waits is to be made again."""
-    # A question that has expired is asked again by the call, which also finds a secret that is there now.
+    # A question that has expired is asked again by the call, which also finds a secret
+    # that is there now.
     if thing.due and thing.due <= now:
         return True
     if thing.kind == "run":
@@ -151,7 +189,11 @@ def is_call_ready(thing: AwaitedThing, snapshot: Snapshot, now: int) -> bool:
 
 
 def _outcome_of(
-    signals: dict[str, SignalReceived], wait: StepWait, thing: AwaitedThing, snapshot: Snapshot, now: int
+    signals: dict[str, SignalReceived],
+    wait: StepWait,
+    thing: AwaitedThing,
+    snapshot: Snapshot,
+    now: int,
 ) -> StepOutcome | None:
     """How a wait ended; None if it has not."""
     is_over = bool(thing.due) and thing.due <= now
@@ -167,7 +209,8 @@ def _outcome_of(
                 return StepDone(action.answer)
     if not is_over:
         return None
-    # The blueprint may say what counts where nothing came; without that, the wait fails.
+    # The blueprint may say what counts where nothing came; without that, the wait
+    # fails.
     if wait.default is not UNSET:
         return StepDone(wait.default)
     return step_failed(FailureCode.TIMEOUT, "Nothing came in time", is_final=True)

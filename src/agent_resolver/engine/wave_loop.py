@@ -37,7 +37,9 @@ class SegmentEffects(Protocol):
         """Make the calls of a wave, all together and in the order of their paths."""
         ...
 
-    async def outcomes_of(self, recorded: Mapping[str, Recorded]) -> dict[str, StepOutcome]:
+    async def outcomes_of(
+        self, recorded: Mapping[str, Recorded]
+    ) -> dict[str, StepOutcome]:
         """The outcomes of the calls that have ended."""
         ...
 
@@ -49,7 +51,12 @@ class SegmentEffects(Protocol):
         """The course of the run from the moment on that the wish to cancel was seen."""
         ...
 
-    async def wait(self, wave: Wave, outcomes: Mapping[str, StepOutcome], things: Sequence[AwaitedThing]) -> None:
+    async def wait(
+        self,
+        wave: Wave,
+        outcomes: Mapping[str, StepOutcome],
+        things: Sequence[AwaitedThing],
+    ) -> None:
         """End the segment: write down what the run waits for. Without anything to wait for, it is handed on."""
         ...
 
@@ -75,16 +82,21 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
         if isinstance(move, Ended):
             if await effects.end(move):
                 return move
-            # The wish to cancel came before the end was written: the run takes everything back instead.
+            # The wish to cancel came before the end was written: the run takes
+            # everything back instead.
             course = effects.cancelled_course()
         else:
             # Of the first wave, some calls have ended before, and others still wait.
             calls = [call for call in move.calls if again is None or call.path in again]
             recorded = await effects.make_calls(calls)
-            waits = [*still, *(each.waits for each in recorded.values() if each.waits is not UNSET)]
+            waits = [
+                *still,
+                *(each.waits for each in recorded.values() if each.waits is not UNSET),
+            ]
             outcomes |= await effects.outcomes_of(recorded)
             start.known |= outcomes
-            # A call that found the wish to cancel was not made: no further wave starts either.
+            # A call that found the wish to cancel was not made: no further wave starts
+            # either.
             if any(each.is_cancelled for each in recorded.values()):
                 await effects.see_cancel(tuple(waits))
                 course = effects.cancelled_course()
@@ -94,7 +106,8 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
             else:
                 course.add(outcomes)
         move, again, outcomes, still = course.next_move(), None, {}, ()
-        # The end of a run is written even while the process stops: handing it on would only cost time.
+        # The end of a run is written even while the process stops: handing it on would
+        # only cost time.
         if isinstance(move, Wave) and effects.is_stopping():
             # A wait for nothing hands the run on: it is due at once, for any process.
             await effects.wait(Wave(), {}, [])

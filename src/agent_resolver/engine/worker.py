@@ -34,7 +34,12 @@ class Worker:
     """Drives the runs of a store, together with any number of others."""
 
     def __init__(
-        self, journal: BlueprintJournal, segments: Segments, driver: Driver | Carrier, *, capacity: int = CAPACITY
+        self,
+        journal: BlueprintJournal,
+        segments: Segments,
+        driver: Driver | Carrier,
+        *,
+        capacity: int = CAPACITY,
     ) -> None:
         self.report: Report = _report_nothing
         """Hears of runs that were not driven to their next wait; others go on with them."""
@@ -72,7 +77,8 @@ class Worker:
         """
         loop = asyncio.get_running_loop()
         while not self.is_stopping:
-            # Cleared before the look: a change during the look ends the wait that follows it.
+            # Cleared before the look: a change during the look ends the wait that
+            # follows it.
             self._changed.clear()
             try:
                 if loop.time() >= self._next_look:
@@ -108,7 +114,8 @@ class Worker:
             await self._start([run])
             task = self._driven.get(run)
         if task is not None:
-            # A caller that leaves must not end a run which others drive or wait for as well.
+            # A caller that leaves must not end a run which others drive or wait for as
+            # well.
             await asyncio.shield(task)
 
     async def drain(self) -> None:
@@ -127,9 +134,12 @@ class Worker:
             if not self._driven:
                 # What was due could not be taken up; there may be more behind it.
                 continue
-            await asyncio.wait(self._driven.values(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                self._driven.values(), return_when=asyncio.FIRST_COMPLETED
+            )
             if self._away is not None:
-                # What is to end once nothing is due must not wait for a server that may never come back.
+                # What is to end once nothing is due must not wait for a server that may
+                # never come back.
                 self.stop()
         await self._end()
         if self._away is not None:
@@ -144,7 +154,7 @@ class Worker:
         if self.broken is not None:
             raise self.broken
 
-    # Looking ----------------------------------------------------------------------------------------------------------
+    # Looking --------------------------------------------------------------------------
 
     async def _take_due(self) -> float:
         """Take up runs that are due, as far as there is room; returns the seconds until the next is."""
@@ -152,15 +162,23 @@ class Worker:
         if room <= 0:
             return LOOK_SECONDS
         self._forget_left()
-        # Rows of runs that are left alone, or driven already, must not hide those behind them.
+        # Rows of runs that are left alone, or driven already, must not hide those
+        # behind them.
         limit = room + 1 + len(self._left) + len(self._driven)
-        rows = await self._journal.store.read(lambda snapshot: snapshot.find(WAITS, limit=limit))
+        rows = await self._journal.store.read(
+            lambda snapshot: snapshot.find(WAITS, limit=limit)
+        )
         now = self._journal.now()
-        others = [row for row in rows if row.run not in self._left and row.run not in self._driven]
+        others = [
+            row
+            for row in rows
+            if row.run not in self._left and row.run not in self._driven
+        ]
         # A run has a row for each thing that it waits for.
         due = list(dict.fromkeys(row.run for row in others if row.due <= now))
         if due:
-            # In no order: workers that begin with the same run would all but one come too late for every run.
+            # In no order: workers that begin with the same run would all but one come
+            # too late for every run.
             random.shuffle(due)
             # Looked at again: meanwhile other kinds of runs may have taken the room.
             room = min(self._room, _TOGETHER)
@@ -172,7 +190,8 @@ class Worker:
 
     async def _adopt(self) -> None:
         """Take up the runs whose process is gone."""
-        # One by one: of those that may have ended their process, a worker has only one at a time.
+        # One by one: of those that may have ended their process, a worker has only one
+        # at a time.
         for run in await self._interrupted():
             if self._room > 0:
                 await self._start([run])
@@ -183,26 +202,35 @@ class Worker:
         seconds = self._journal.seconds()
 
         def read(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
-            rows = [*snapshot.find(RUNS, {"status": "running"}), *snapshot.find(RUNS, {"status": "cancelling"})]
+            rows = [
+                *snapshot.find(RUNS, {"status": "running"}),
+                *snapshot.find(RUNS, {"status": "cancelling"}),
+            ]
             found = []
             for row in rows:
                 if row.kind == "blueprint" and row.id not in self._driven:
                     lease = snapshot.get(LEASES, lease_name(row.id))
                     owner = lease.owner if lease is not None else ""
-                    found.append((row.id, owner, is_free(lease, seconds, is_owner_gone=False)))
+                    found.append(
+                        (row.id, owner, is_free(lease, seconds, is_owner_gone=False))
+                    )
             return found
 
         held = await self._journal.store.read(read)
-        # Each process is asked about once, however many runs it has, and outside of the transaction.
+        # Each process is asked about once, however many runs it has, and outside of the
+        # transaction.
         owners = {owner for _, owner, is_free_now in held if owner and not is_free_now}
         gone = {owner for owner in owners if self._journal.store.is_gone(owner)}
-        found = [run for run, owner, is_free_now in held if is_free_now or owner in gone]
+        found = [
+            run for run, owner, is_free_now in held if is_free_now or owner in gone
+        ]
         return [run for run in found if run not in self._left][: max(room, 0)]
 
     async def _wait_for_change(self, seconds: float) -> None:
         """Wait until a run becomes due, one that is driven ends, or the time is over."""
         if seconds <= 0:
-            # Others must be able to go on, also where there is always something to take up.
+            # Others must be able to go on, also where there is always something to take
+            # up.
             await asyncio.sleep(0)
             return
         woken = asyncio.create_task(self._journal.store.woken(TOPIC, seconds))
@@ -215,7 +243,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(woken, changed, return_exceptions=True)
 
-    # Driving ----------------------------------------------------------------------------------------------------------
+    # Driving --------------------------------------------------------------------------
 
     async def _start(self, runs: Iterable[str]) -> None:
         new = [run for run in runs if run not in self._driven]
@@ -228,21 +256,32 @@ class Worker:
 
     async def _start_one(self, run: str) -> None:
         if isinstance(self._driver, Carrier):
-            # A carrier decides itself which process takes the run up, so that nothing is claimed here.
-            task = self._driven[run] = asyncio.create_task(self._carry(self._driver, run))
+            # A carrier decides itself which process takes the run up, so that nothing
+            # is claimed here.
+            task = self._driven[run] = asyncio.create_task(
+                self._carry(self._driver, run)
+            )
             task.add_done_callback(lambda _: self._forget(run))
             return
         try:
             taken = await self._segments.take(run)
         except Exception as error:  # noqa: BLE001 - one run must not end the worker of all others
-            words = str(error) if isinstance(error, FileError | OSError) else f"{type(error).__name__}{place_of(error)}"
+            words = (
+                str(error)
+                if isinstance(error, FileError | OSError)
+                else f"{type(error).__name__}{place_of(error)}"
+            )
             self.report(run, f"it cannot be taken up: {words}")
             # A state that cannot be written now is not tried again and again.
             self._left[run] = asyncio.get_running_loop().time() + LOOK_SECONDS
             return
         if taken is not None:
-            task = self._driven[run] = asyncio.create_task(self._drive(self._driver, taken))
-            task.add_done_callback(lambda _: self._forget(run, is_suspect=taken.is_suspect))
+            task = self._driven[run] = asyncio.create_task(
+                self._drive(self._driver, taken)
+            )
+            task.add_done_callback(
+                lambda _: self._forget(run, is_suspect=taken.is_suspect)
+            )
 
     def _forget_left(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -257,7 +296,9 @@ class Worker:
 
     async def _drive(self, driver: Driver, taken: Taken) -> None:
         before = taken.executor_before
-        driving = driver.take_over(taken.id, before) if before else driver.drive(taken.id)
+        driving = (
+            driver.take_over(taken.id, before) if before else driver.drive(taken.id)
+        )
         try:
             await self._report_failure(taken.run, driving)
         finally:
@@ -273,7 +314,8 @@ class Worker:
         try:
             await driving
         except EngineBroken as error:
-            # No run is at fault: every further one would fail as well, and be set aside after some attempts.
+            # No run is at fault: every further one would fail as well, and be set aside
+            # after some attempts.
             self.broken = error
             self.stop()
         except LeaseLost as error:
@@ -286,8 +328,9 @@ class Worker:
             # The state cannot be written now: the run is found as interrupted.
             self.report(run, str(error))
         except Exception as error:  # noqa: BLE001 - code of the engine
-            # A fault of this program, or of the engine: after some attempts a person is asked. Its words may hold
-            # arguments; its kind and its place are enough to find it.
+            # A fault of this program, or of the engine: after some attempts a person is
+            # asked. Its words may hold arguments; its kind and its place are enough to
+            # find it.
             self.report(run, f"{type(error).__name__}{place_of(error)}")
         else:
             return True

@@ -4,9 +4,19 @@ from agent_resolver.exchange.agent_use import (
     inline_servers as inline_servers,
     server_mentions as server_mentions,
 )
-from agent_resolver.exchange.allowlist import AllowList as AllowList, allow_list as allow_list
-from agent_resolver.exchange.bill import Bill as Bill, BillServer as BillServer, bill_of as bill_of
-from agent_resolver.exchange.category import categories_of as categories_of, category_aliases as category_aliases
+from agent_resolver.exchange.allowlist import (
+    AllowList as AllowList,
+    allow_list as allow_list,
+)
+from agent_resolver.exchange.bill import (
+    Bill as Bill,
+    BillServer as BillServer,
+    bill_of as bill_of,
+)
+from agent_resolver.exchange.category import (
+    categories_of as categories_of,
+    category_aliases as category_aliases,
+)
 from agent_resolver.exchange.client.check import (
     ClientFinding as ClientFinding,
     Governing as Governing,
@@ -20,7 +30,10 @@ from agent_resolver.exchange.client.direct import (
     direct_entries as direct_entries,
     uses_of as uses_of,
 )
-from agent_resolver.exchange.client.entry import Client as Client, ClientEntry as ClientEntry
+from agent_resolver.exchange.client.entry import (
+    Client as Client,
+    ClientEntry as ClientEntry,
+)
 from agent_resolver.exchange.client.known import CLIENTS as CLIENTS
 from agent_resolver.exchange.client.project_settings import (
     ClientProblem as ClientProblem,
@@ -32,7 +45,10 @@ from agent_resolver.exchange.client.settings import (
     read_entries as read_entries,
     write_entries as write_entries,
 )
-from agent_resolver.exchange.client.shown import shown_settings as shown_settings, words_in as words_in
+from agent_resolver.exchange.client.shown import (
+    shown_settings as shown_settings,
+    words_in as words_in,
+)
 from agent_resolver.exchange.cyclonedx_bill import cyclonedx_text as cyclonedx_text
 from agent_resolver.exchange.fetch import (
     Fetched as Fetched,
@@ -41,8 +57,15 @@ from agent_resolver.exchange.fetch import (
     is_public as is_public,
     split_url as split_url,
 )
-from agent_resolver.exchange.format import FORMATS as FORMATS, Format as Format, recognise as recognise
-from agent_resolver.exchange.git_source import Cloned as Cloned, clone_files as clone_files
+from agent_resolver.exchange.format import (
+    FORMATS as FORMATS,
+    Format as Format,
+    recognise as recognise,
+)
+from agent_resolver.exchange.git_source import (
+    Cloned as Cloned,
+    clone_files as clone_files,
+)
 from agent_resolver.exchange.imported import (
     Imported as Imported,
     Note as Note,
@@ -58,7 +81,10 @@ from agent_resolver.exchange.jsonc_edit import (
     with_json_value as with_json_value,
     without_json_members as without_json_members,
 )
-from agent_resolver.exchange.launch_record import command_version as command_version, image_version as image_version
+from agent_resolver.exchange.launch_record import (
+    command_version as command_version,
+    image_version as image_version,
+)
 from agent_resolver.exchange.merge import (
     Batch as Batch,
     MergeConflict as MergeConflict,
@@ -66,7 +92,10 @@ from agent_resolver.exchange.merge import (
     Update as Update,
     merge_entries as merge_entries,
 )
-from agent_resolver.exchange.oscal import Assessment as Assessment, oscal_document as oscal_document
+from agent_resolver.exchange.oscal import (
+    Assessment as Assessment,
+    oscal_document as oscal_document,
+)
 from agent_resolver.exchange.proposed_requirement import (
     Certainty as Certainty,
     ProposedRequirement as ProposedRequirement,
@@ -88,13 +117,20 @@ from agent_resolver.exchange.secret_argument import (
     masked_arguments as masked_arguments,
     secret_arguments as secret_arguments,
 )
-from agent_resolver.exchange.server_id import assign_ids as assign_ids, is_path as is_path, mapped_id as mapped_id
+from agent_resolver.exchange.server_id import (
+    assign_ids as assign_ids,
+    is_path as is_path,
+    mapped_id as mapped_id,
+)
 from agent_resolver.exchange.source_file import (
     SourceReading as SourceReading,
     SourcesReading as SourcesReading,
     read_sources as read_sources,
 )
-from agent_resolver.exchange.spdx_bill import spdx_document as spdx_document, spdx_text as spdx_text
+from agent_resolver.exchange.spdx_bill import (
+    spdx_document as spdx_document,
+    spdx_text as spdx_text,
+)
 from agent_resolver.exchange.stored_source import (
     SOURCES_NAME as SOURCES_NAME,
     DamagedSource as DamagedSource,

@@ -52,7 +52,13 @@ def inline_servers(front_matter: Mapping[str, Any]) -> dict[str, Any]:
         parts = listed if isinstance(listed, list) else [listed]
         for part in parts:
             if isinstance(part, dict):
-                found.update({str(name): config for name, config in part.items() if isinstance(config, dict)})
+                found.update(
+                    {
+                        str(name): config
+                        for name, config in part.items()
+                        if isinstance(config, dict)
+                    }
+                )
     return found
 
 
@@ -68,7 +74,9 @@ def server_mentions(
         known: The servers that there are.
     """
     listed = [mention for tool in tools[:_MOST] for mention in _from_tool(tool, known)]
-    named = [_mention(name, "", "stated", known) for name in _named_servers(front_matter)]
+    named = [
+        _mention(name, "", "stated", known) for name in _named_servers(front_matter)
+    ]
     qualified = list(dict.fromkeys(_QUALIFIED.findall(body)))[:_MOST]
     in_prose = [_from_qualified(word, "derived", known) for word in qualified]
     found: dict[tuple[str, str], ServerMention] = {}
@@ -81,7 +89,9 @@ def _without_repeated_servers(mentions: Iterable[ServerMention]) -> list[ServerM
     """A server that is named as a whole and by its tools: the tools say what is needed of it."""
     ordered = list(mentions)
     with_tools = {mention.name for mention in ordered if mention.tool}
-    return [mention for mention in ordered if mention.tool or mention.name not in with_tools]
+    return [
+        mention for mention in ordered if mention.tool or mention.name not in with_tools
+    ]
 
 
 def _named_servers(front_matter: Mapping[str, Any]) -> Iterator[str]:
@@ -98,20 +108,33 @@ def _from_tool(tool: str, known: KnownNames) -> Iterator[ServerMention]:
     elif found := _SLASHED.fullmatch(tool):
         # Clients spell their own groups of tools in the same way.
         is_known = known.find(found["server"]) is not None
-        yield _mention(found["server"], found["tool"], "stated" if is_known else "guessed", known)
+        yield _mention(
+            found["server"], found["tool"], "stated" if is_known else "guessed", known
+        )
     elif known.find(tool) is not None:
         yield _mention(tool, "", "derived", known)
 
 
-def _from_qualified(word: str, certainty: Certainty, known: KnownNames) -> ServerMention:
+def _from_qualified(
+    word: str, certainty: Certainty, known: KnownNames
+) -> ServerMention:
     """The server and the tool of `mcp__server__tool`; where both may hold `__`, the longest known server."""
     parts = word.removeprefix("mcp__").split("__")
     for count in range(len(parts), 0, -1):
         if known.find("__".join(parts[:count])) is not None:
-            return _mention("__".join(parts[:count]), "__".join(parts[count:]), certainty, known)
+            return _mention(
+                "__".join(parts[:count]), "__".join(parts[count:]), certainty, known
+            )
     return _mention(parts[0], "__".join(parts[1:]), certainty, known)
 
 
-def _mention(name: str, tool: str, certainty: Certainty, known: KnownNames) -> ServerMention:
+def _mention(
+    name: str, tool: str, certainty: Certainty, known: KnownNames
+) -> ServerMention:
     server_id = known.find(name)
-    return ServerMention(server_id or name, "" if tool == _ALL else tool, certainty, server_id is not None)
+    return ServerMention(
+        server_id or name,
+        "" if tool == _ALL else tool,
+        certainty,
+        server_id is not None,
+    )

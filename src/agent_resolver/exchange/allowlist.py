@@ -21,7 +21,9 @@ class AllowList(Struct, frozen=True):
     losses: tuple[Loss, ...]
 
 
-def allow_list(client: str, servers: Iterable[LockedServer], entries: Iterable[ClientEntry] = ()) -> AllowList:
+def allow_list(
+    client: str, servers: Iterable[LockedServer], entries: Iterable[ClientEntry] = ()
+) -> AllowList:
     """The managed settings of a client, sorted: every command and address once, whatever the order of the locks.
 
     Args:
@@ -37,15 +39,30 @@ def allow_list(client: str, servers: Iterable[LockedServer], entries: Iterable[C
         if server.launch:
             commands.add((server.launch.command, *server.launch.args))
         elif wire is None:
-            losses.add((server.server_id, f"left out: '{server.endpoint}' is not an HTTP address"))
+            losses.add(
+                (
+                    server.server_id,
+                    f"left out: '{server.endpoint}' is not an HTTP address",
+                )
+            )
         elif "*" in server.endpoint:
-            losses.add((server.server_id, f"left out: `*` in '{server.endpoint}' would allow other addresses"))
+            losses.add(
+                (
+                    server.server_id,
+                    f"left out: `*` in '{server.endpoint}' would allow other addresses",
+                )
+            )
         else:
             addresses.add(server.endpoint)
-    allowed: list[dict[str, object]] = [{"serverCommand": list(command)} for command in sorted(commands)]
+    allowed: list[dict[str, object]] = [
+        {"serverCommand": list(command)} for command in sorted(commands)
+    ]
     allowed += [{"serverUrl": address} for address in sorted(addresses)]
     settings: dict[str, Any] = {"allowedMcpServers": allowed}
     if client == "claude-code":
         # Without it, the settings of a user could allow more.
         settings = {"allowManagedMcpServersOnly": True, **settings}
-    return AllowList(settings, tuple(Loss(server, "server", message) for server, message in sorted(losses)))
+    return AllowList(
+        settings,
+        tuple(Loss(server, "server", message) for server, message in sorted(losses)),
+    )

@@ -45,7 +45,9 @@ class Bill(Struct, frozen=True, kw_only=True):
     """By name and version."""
 
 
-def bill_of(lockfile: Lockfile, digest: str, servers: Iterable[Server], time: datetime) -> Bill:
+def bill_of(
+    lockfile: Lockfile, digest: str, servers: Iterable[Server], time: datetime
+) -> Bill:
     """The bill of a lock.
 
     Args:
@@ -58,7 +60,10 @@ def bill_of(lockfile: Lockfile, digest: str, servers: Iterable[Server], time: da
     entries: dict[str, list[LockedServer]] = {}
     for entry in lockfile.servers:
         entries.setdefault(f"{entry.server_id}@{entry.version}", []).append(entry)
-    parts = (_server_of(found, facts.get(_key_of(found[0]))) for _, found in sorted(entries.items()))
+    parts = (
+        _server_of(found, facts.get(_key_of(found[0])))
+        for _, found in sorted(entries.items())
+    )
     return Bill(
         name=lockfile.agent_name,
         version=lockfile.agent_version,
@@ -75,7 +80,11 @@ def _key_of(entry: LockedServer) -> tuple[str, str]:
 def _server_of(entries: list[LockedServer], facts: Server | None) -> BillServer:
     first = entries[0]
     package = package_of(first.launch) if first.launch else None
-    found = {("agent-resolver:" + name, value) for entry in entries for name, value in _properties_of(entry, facts)}
+    found = {
+        ("agent-resolver:" + name, value)
+        for entry in entries
+        for name, value in _properties_of(entry, facts)
+    }
     return BillServer(
         name=first.server_id,
         version=first.version,
@@ -98,7 +107,10 @@ def _properties_of(entry: LockedServer, facts: Server | None) -> Iterator[Proper
         yield "command", json_text([entry.launch.command, *entry.launch.args])
         yield from (("variable", name) for name in entry.launch.env)
     # The names of tools are those of a foreign server, so they are quoted.
-    yield from (("tool", f"{json_text(tool)} {digest}") for tool, digest in (entry.tools or {}).items())
+    yield from (
+        ("tool", f"{json_text(tool)} {digest}")
+        for tool, digest in (entry.tools or {}).items()
+    )
     if facts:
         yield from (("residency", region) for region in facts.residency or ())
         if facts.max_sensitivity:

@@ -7,7 +7,9 @@ from importlib.resources import files
 from typing import Final
 
 _ALIASES: Final = "category_alias.toml"
-_NOT_A_PURPOSE: Final = frozenset({"remote", "mcp", "model-context-protocol", "modelcontextprotocol", "server"})
+_NOT_A_PURPOSE: Final = frozenset(
+    {"remote", "mcp", "model-context-protocol", "modelcontextprotocol", "server"}
+)
 """Words that catalogues put beside categories and that say nothing about what a server is for."""
 
 
@@ -22,7 +24,9 @@ def categories_of(words: Iterable[str]) -> tuple[str, ...]:
 @cache
 def category_aliases() -> dict[str, tuple[str, ...]]:
     """Maps a word of a catalogue to the categories that it means."""
-    listed: dict[str, list[str]] = tomllib.loads(files(__package__).joinpath(_ALIASES).read_text("utf-8"))
+    listed: dict[str, list[str]] = tomllib.loads(
+        files(__package__).joinpath(_ALIASES).read_text("utf-8")
+    )
     found: dict[str, list[str]] = {}
     for category, words in sorted(listed.items()):
         for word in words:

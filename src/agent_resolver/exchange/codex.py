@@ -20,4 +20,7 @@ def matches(content: object) -> bool:
 def read(source: Source) -> Imported:
     """The servers of the file."""
     servers = Part(source.content).member("mcp_servers")
-    return import_each(servers.members(), lambda name, part, notes: read_config(NAME, name, part, notes))
+    return import_each(
+        servers.members(),
+        lambda name, part, notes: read_config(NAME, name, part, notes),
+    )

@@ -13,7 +13,10 @@ from agent_resolver.exchange.bill import Bill, BillServer
 def cyclonedx_text(bill: Bill) -> str:
     """The bill as CycloneDX: the agent is the root component, and depends on each server."""
     root = Component(
-        name=bill.name, version=bill.version or None, type=ComponentType.APPLICATION, bom_ref=f"agent:{bill.name}"
+        name=bill.name,
+        version=bill.version or None,
+        type=ComponentType.APPLICATION,
+        bom_ref=f"agent:{bill.name}",
     )
     parts = [_component_of(server) for server in bill.servers]
     bom = Bom(
@@ -23,7 +26,9 @@ def cyclonedx_text(bill: Bill) -> str:
         version=1,
     )
     bom.register_dependency(root, parts)
-    written = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=2)
+    written = make_outputter(
+        bom, OutputFormat.JSON, SchemaVersion.V1_6
+    ).output_as_string(indent=2)
     return f"{written}\n"
 
 
@@ -31,7 +36,11 @@ def _component_of(server: BillServer) -> Component:
     references = []
     if server.address:
         references = [
-            ExternalReference(type=ExternalReferenceType.OTHER, url=XsUri(server.address), comment="endpoint")
+            ExternalReference(
+                type=ExternalReferenceType.OTHER,
+                url=XsUri(server.address),
+                comment="endpoint",
+            )
         ]
     return Component(
         name=server.name,
@@ -40,5 +49,7 @@ def _component_of(server: BillServer) -> Component:
         bom_ref=f"server:{server.name}@{server.version}",
         purl=PackageURL.from_string(server.package_url) if server.package_url else None,
         external_references=references,
-        properties=[Property(name=name, value=value) for name, value in server.properties],
+        properties=[
+            Property(name=name, value=value) for name, value in server.properties
+        ],
     )

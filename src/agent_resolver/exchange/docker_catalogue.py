@@ -32,7 +32,11 @@ def matches(content: object) -> bool:
     match content:
         case {"registry": dict()}:
             return True
-        case {"name": str(), "type": str(kind), "meta": dict()} | {"name": str(), "type": str(kind), "about": dict()}:
+        case {"name": str(), "type": str(kind), "meta": dict()} | {
+            "name": str(),
+            "type": str(kind),
+            "about": dict(),
+        }:
             return kind in _TYPES
     return False
 
@@ -41,8 +45,13 @@ def read(source: Source) -> Imported:
     """The servers of the file."""
     match source.content:
         case {"registry": dict(servers)}:
-            found = [(name, Part(server, ("registry", name))) for name, server in servers.items()]
-            return import_each(found, lambda name, part, notes: _read_server(name, part, notes, None))
+            found = [
+                (name, Part(server, ("registry", name)))
+                for name, server in servers.items()
+            ]
+            return import_each(
+                found, lambda name, part, notes: _read_server(name, part, notes, None)
+            )
     return import_each(
         [(source.name, Part(source.content))],
         lambda name, part, notes: _read_server(name, part, notes, source.tools),
@@ -61,7 +70,9 @@ def _read_server(key: str, part: Part, notes: list[Note], tools: object) -> Inde
         name=name,
         source=NAME,
         version=_version_of(part),
-        description=(about.member("description") or part.member("description") or _title(part)).prose(),
+        description=(
+            about.member("description") or part.member("description") or _title(part)
+        ).prose(),
         words=(*([category] if category else []), *meta.member("tags").texts()),
         reach=reach,
     )
@@ -79,8 +90,12 @@ def _version_of(part: Part) -> str | None:
 
 def _tool_names(part: Part, beside: object) -> Iterator[str]:
     """The names of the tools, from the server itself or from the file beside it."""
-    # Faults in the other file have no place in this one, so what is wrong there is passed over.
-    for listed in (part.member("tools"), Part(beside if isinstance(beside, list) else None)):
+    # Faults in the other file have no place in this one, so what is wrong there is
+    # passed over.
+    for listed in (
+        part.member("tools"),
+        Part(beside if isinstance(beside, list) else None),
+    ):
         for tool in listed.elements():
             name = tool.member("name").text() if isinstance(tool.value, dict) else None
             if name:
@@ -91,8 +106,11 @@ def _reach_of(name: str, part: Part, notes: list[Note]) -> Remote | Launch:
     if part.member("remote"):
         return _remote_of(name, part, notes)
     if part.member("type").text() == "poci":
-        # Each tool is a container of its own; only Docker's gateway makes a server of them.
-        return Launch(command="docker", args=("mcp", "gateway", "run", "--servers", name))
+        # Each tool is a container of its own; only Docker's gateway makes a server of
+        # them.
+        return Launch(
+            command="docker", args=("mcp", "gateway", "run", "--servers", name)
+        )
     return _container_of(name, part, notes)
 
 
@@ -115,7 +133,10 @@ def _container_of(name: str, part: Part, notes: list[Note]) -> Launch:
         message = f"asks for the volumes {listed}, which the entry leaves out; add what you mean to grant"
         notes.append(Note(NoteKind.GRANT, name, message, volumes))
     variables = _Variables()
-    for secret in (*config.member("secrets").elements(), *part.member("secrets").elements()):
+    for secret in (
+        *config.member("secrets").elements(),
+        *part.member("secrets").elements(),
+    ):
         is_optional = secret.member("required").value is False
         variables.add(variable_from(secret.member("env")), is_required=not is_optional)
     needed = _needed_parameters(config)
@@ -127,7 +148,9 @@ def _container_of(name: str, part: Part, notes: list[Note]) -> Launch:
     required, optional = tuple(variables.required), tuple(variables.optional)
     note_environment(name, required, optional, notes)
     constants = [f"{key}={value}" for key, value in variables.constants.items()]
-    return container_launch(image, required, [_fill_in(word) for word in command], constants=constants)
+    return container_launch(
+        image, required, [_fill_in(word) for word in command], constants=constants
+    )
 
 
 class _Variables:
@@ -157,7 +180,9 @@ class _Variables:
         name = variable_from(setting.member("name", "env"))
         value = setting.member("value").text() or ""
         parameters = {found.rpartition(".")[2] for found in _TEMPLATE.findall(value)}
-        is_required = setting.member("required").flag() or not needed.isdisjoint(parameters)
+        is_required = setting.member("required").flag() or not needed.isdisjoint(
+            parameters
+        )
         self.add_value(name, value, is_required=is_required)
 
 

@@ -71,7 +71,9 @@ def make_entry(part: Part, facts: Facts, notes: list[Note]) -> IndexEntry:
     _check_version(part, facts.version)
     too_long = [word for word in facts.words if len(word) > _MAX_CATEGORY]
     if too_long:
-        part.refuse(IssueCode.LIMIT, f"A category is longer than {_MAX_CATEGORY} characters")
+        part.refuse(
+            IssueCode.LIMIT, f"A category is longer than {_MAX_CATEGORY} characters"
+        )
     launch = facts.reach if isinstance(facts.reach, Launch) else UNSET
     remote = facts.reach if isinstance(facts.reach, Remote) else None
     found_id = mapped_id(facts.name)
@@ -102,7 +104,13 @@ def status_from(part: Part, name: str, notes: list[Note]) -> Status | None:
         return None
     status = _STATUS_WORDS.get(word.lower())
     if status is None:
-        notes.append(Note(NoteKind.STATUS, name, f"the status `{word}` is left out: the index has no word for it"))
+        notes.append(
+            Note(
+                NoteKind.STATUS,
+                name,
+                f"the status `{word}` is left out: the index has no word for it",
+            )
+        )
     return status
 
 
@@ -113,7 +121,9 @@ def endpoint_transport(part: Part) -> EndpointTransport:
         return "streamable-http"
     transport = _TRANSPORT_WORDS.get(word.lower())
     if transport is None:
-        message = f"Invalid enum value. Expected 'streamable-http' | 'sse', received '{word}'"
+        message = (
+            f"Invalid enum value. Expected 'streamable-http' | 'sse', received '{word}'"
+        )
         raise part.refuse_entry(IssueCode.INVALID_ENUM, message)
     return transport
 
@@ -136,26 +146,47 @@ def check_variable(part: Part, name: str) -> None:
     """Refuse what cannot be the name of a variable, without showing it: it may hold a value."""
     if not _VARIABLE.fullmatch(name) or is_known_key(name):
         # Where the name is a key, the path to the part would show it.
-        holder = Part(part.value, part.at[:-1], part.faults) if part.at[-1:] == (name,) else part
-        holder.refuse(IssueCode.NAME_REFUSED, "Not the name of an environment variable", "give the name alone")
+        holder = (
+            Part(part.value, part.at[:-1], part.faults)
+            if part.at[-1:] == (name,)
+            else part
+        )
+        holder.refuse(
+            IssueCode.NAME_REFUSED,
+            "Not the name of an environment variable",
+            "give the name alone",
+        )
 
 
 def check_package(part: Part, name: str) -> None:
     """Refuse what a program would take for an option, and so for access to this machine."""
     if not is_package_name(name):
-        message = "Not the name of a package or image: it begins with `-`, or holds a space"
+        message = (
+            "Not the name of a package or image: it begins with `-`, or holds a space"
+        )
         raise part.refuse_entry(IssueCode.NAME_REFUSED, message, "give the name alone")
 
 
-def note_environment(name: str, required: Sequence[str], optional: Sequence[str], notes: list[Note]) -> None:
+def note_environment(
+    name: str, required: Sequence[str], optional: Sequence[str], notes: list[Note]
+) -> None:
     """Say which variables a server reads."""
     if required:
         listed = ", ".join(f"`{each}`" for each in required)
-        notes.append(Note(NoteKind.ENVIRONMENT, name, f"set {listed} before it starts", tuple(required)))
+        notes.append(
+            Note(
+                NoteKind.ENVIRONMENT,
+                name,
+                f"set {listed} before it starts",
+                tuple(required),
+            )
+        )
     if optional:
         listed = ", ".join(f"`{each}`" for each in optional)
         message = f"also reads {listed}; add to `launch.env` what you set"
-        notes.append(Note(NoteKind.OPTIONAL_ENVIRONMENT, name, message, tuple(optional)))
+        notes.append(
+            Note(NoteKind.OPTIONAL_ENVIRONMENT, name, message, tuple(optional))
+        )
 
 
 def note_tools(name: str, tools: Sequence[str], notes: list[Note]) -> None:
@@ -165,18 +196,30 @@ def note_tools(name: str, tools: Sequence[str], notes: list[Note]) -> None:
         notes.append(Note(NoteKind.TOOLS, name, message, tuple(tools)))
 
 
-def note_headers(name: str, headers: Iterable[tuple[str, Part]], notes: list[Note]) -> None:
+def note_headers(
+    name: str, headers: Iterable[tuple[str, Part]], notes: list[Note]
+) -> None:
     """Say what becomes of the headers of a remote server; no value is carried over or shown."""
     for header, part in headers:
         value = part.text() or ""
         variables = references_in(value)
-        is_bearer = header.lower() == "authorization" and re.fullmatch(r"(?i:bearer) \$\{[^}]*\}", value)
+        is_bearer = header.lower() == "authorization" and re.fullmatch(
+            r"(?i:bearer) \$\{[^}]*\}", value
+        )
         if is_bearer and variables:
             note_token(name, variables[0], notes)
             continue
-        named = f", which reads {', '.join(f'`{each}`' for each in variables)}," if variables else ""
+        named = (
+            f", which reads {', '.join(f'`{each}`' for each in variables)},"
+            if variables
+            else ""
+        )
         is_credential = header.lower() == "authorization"
-        advice = "; name the variable of a bearer token as `token_env` in agent.toml" if is_credential else ""
+        advice = (
+            "; name the variable of a bearer token as `token_env` in agent.toml"
+            if is_credential
+            else ""
+        )
         message = f"the header `{header}`{named} is not carried over{advice}"
         notes.append(Note(NoteKind.HEADER, name, message, (header, *variables)))
 
@@ -189,10 +232,14 @@ def note_token(name: str, variable: str, notes: list[Note]) -> None:
 
 def note_placeholders(texts: Iterable[str], name: str, notes: list[Note]) -> None:
     """Name the parts of a command or address that a person has to fill in."""
-    found = tuple(dict.fromkeys(found for text in texts for found in _PLACEHOLDER.findall(text)))
+    found = tuple(
+        dict.fromkeys(found for text in texts for found in _PLACEHOLDER.findall(text))
+    )
     if found:
         listed = ", ".join(f"`{each}`" for each in found)
-        notes.append(Note(NoteKind.MISSING_VALUE, name, f"replace {listed} in its entry", found))
+        notes.append(
+            Note(NoteKind.MISSING_VALUE, name, f"replace {listed} in its entry", found)
+        )
 
 
 def _check_name(part: Part, name: str) -> None:
@@ -201,9 +248,17 @@ def _check_name(part: Part, name: str) -> None:
     if len(name) > _MAX_NAME:
         part.refuse(IssueCode.LIMIT, f"A name is longer than {_MAX_NAME} characters")
     if is_path(name):
-        part.refuse(IssueCode.NAME_REFUSED, "The name is a path", "give the server a name of its own")
+        part.refuse(
+            IssueCode.NAME_REFUSED,
+            "The name is a path",
+            "give the server a name of its own",
+        )
     if any(not character.isprintable() for character in name):
-        part.refuse(IssueCode.CONTROL_CHARACTER, "The name holds a character that cannot be printed", "remove it")
+        part.refuse(
+            IssueCode.CONTROL_CHARACTER,
+            "The name holds a character that cannot be printed",
+            "remove it",
+        )
 
 
 def _check_version(part: Part, version: str | None) -> None:
@@ -225,7 +280,10 @@ def _check_endpoint(part: Part, endpoint: str) -> None:
     if "|" in endpoint:
         part.refuse(IssueCode.SEPARATOR, "The address holds `|`")
     if not _is_http(endpoint):
-        part.refuse(IssueCode.ENDPOINT_NOT_URL, "The address of a remote server is not an HTTP address")
+        part.refuse(
+            IssueCode.ENDPOINT_NOT_URL,
+            "The address of a remote server is not an HTTP address",
+        )
     if has_secret(endpoint):
         message = "The address holds what looks like a secret, and an index is a file to share"
         hint = "take it out, and name the variable of a bearer token as `token_env` in agent.toml"

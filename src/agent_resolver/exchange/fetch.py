@@ -105,7 +105,9 @@ class Fetcher:
         try:
             with self._connected(parts, addresses) as connection:
                 path = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-                connection.request("GET", path, headers={**_HEADERS, "Host": parts.netloc})
+                connection.request(
+                    "GET", path, headers={**_HEADERS, "Host": parts.netloc}
+                )
                 with closing(connection.getresponse()) as response:
                     if response.status in _REDIRECTS:
                         return response.headers.get("Location") or ""
@@ -117,12 +119,16 @@ class Fetcher:
             raise FetchFailed(url, f"cannot be fetched: {_reason(error)}") from None
 
     @contextmanager
-    def _connected(self, parts: SplitResult, addresses: Sequence[str]) -> Iterator[HTTPConnection]:
+    def _connected(
+        self, parts: SplitResult, addresses: Sequence[str]
+    ) -> Iterator[HTTPConnection]:
         """A connection that ends by force when the time is up, however slowly the other side talks."""
         port = parts.port or _PORTS[parts.scheme]
         plain = self._first_connection(addresses, port)
         with closing(self._secured(plain, parts)) as wire:
-            end = threading.Timer(max(self._deadline - monotonic(), 0.0), _shut_down, (wire,))
+            end = threading.Timer(
+                max(self._deadline - monotonic(), 0.0), _shut_down, (wire,)
+            )
             end.daemon = True
             end.start()
             try:
@@ -143,7 +149,9 @@ class Fetcher:
             if left <= 0:
                 break
             try:
-                return socket.create_connection((address, port), min(left, _STEP_SECONDS))
+                return socket.create_connection(
+                    (address, port), min(left, _STEP_SECONDS)
+                )
             except OSError as error:
                 problem = error
         raise problem
@@ -153,20 +161,34 @@ class Fetcher:
         if parts.scheme == "http":
             return wire
         context = self._context or ssl.create_default_context()
-        return context.wrap_socket(wire, server_hostname=parts.hostname, do_handshake_on_connect=False)
+        return context.wrap_socket(
+            wire, server_hostname=parts.hostname, do_handshake_on_connect=False
+        )
 
     def _check_head(self, url: str, response: HTTPResponse) -> None:
         if monotonic() >= self._deadline:
             # Headers that were cut off look like headers that say little.
             raise self._too_slow(url)
         if response.status != 200:  # noqa: PLR2004 - HTTP says what it means
-            raise FetchFailed(url, f"answers with HTTP {response.status}", "check the address")
-        if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            raise FetchFailed(url, "answers with a compressed body, which was not asked for")
+            raise FetchFailed(
+                url, f"answers with HTTP {response.status}", "check the address"
+            )
+        if (
+            response.headers.get("Content-Encoding", "identity").strip().lower()
+            != "identity"
+        ):
+            raise FetchFailed(
+                url, "answers with a compressed body, which was not asked for"
+            )
         if "html" in response.headers.get("Content-Type", "").lower():
-            raise FetchFailed(url, "answers with an HTML page, not with data", "check the address")
+            raise FetchFailed(
+                url, "answers with an HTML page, not with data", "check the address"
+            )
         if response.length is None and not response.chunked:
-            raise FetchFailed(url, "does not say where its answer ends, so a part could be taken for the whole")
+            raise FetchFailed(
+                url,
+                "does not say where its answer ends, so a part could be taken for the whole",
+            )
         if response.length is not None and response.length > self._bytes_left:
             raise self._too_large(url)
 
@@ -186,15 +208,29 @@ class Fetcher:
     def _allowed_addresses(self, url: str, parts: SplitResult) -> list[str]:
         host = parts.hostname or ""
         if parts.scheme != "https" and not (self._is_local and is_loopback(host)):
-            raise FetchFailed(url, "is not an `https` address", "use `https`; `http` is for this machine alone")
+            raise FetchFailed(
+                url,
+                "is not an `https` address",
+                "use `https`; `http` is for this machine alone",
+            )
         try:
-            found = socket.getaddrinfo(host, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(
+                host, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM
+            )
         except (OSError, UnicodeError) as error:
             raise FetchFailed(url, f"cannot be fetched: {_reason(error)}") from None
         addresses = [str(entry[4][0]) for entry in found]
-        if refused := [address for address in addresses if not self._may_call(host, address)]:
-            hint = "`--allow-private` lets the host that you name have a private address"
-            raise FetchFailed(url, f"leads to the private address {refused[0]}, which is not called", hint)
+        if refused := [
+            address for address in addresses if not self._may_call(host, address)
+        ]:
+            hint = (
+                "`--allow-private` lets the host that you name have a private address"
+            )
+            raise FetchFailed(
+                url,
+                f"leads to the private address {refused[0]}, which is not called",
+                hint,
+            )
         return addresses
 
     def _may_call(self, host: str, address: str) -> bool:
@@ -205,10 +241,17 @@ class Fetcher:
         return is_public(address)
 
     def _too_large(self, url: str) -> FetchFailed:
-        return FetchFailed(url, f"makes more than {self._most_bytes:,} bytes, the most that is fetched at once")
+        return FetchFailed(
+            url,
+            f"makes more than {self._most_bytes:,} bytes, the most that is fetched at once",
+        )
 
     def _too_slow(self, url: str) -> FetchFailed:
-        return FetchFailed(url, f"took longer than {self._seconds:g} seconds", "`--timeout` allows more")
+        return FetchFailed(
+            url,
+            f"took longer than {self._seconds:g} seconds",
+            "`--timeout` allows more",
+        )
 
 
 def is_public(address: str) -> bool:
@@ -219,14 +262,17 @@ def is_public(address: str) -> bool:
         inner = found.ipv4_mapped or found.sixtofour or _translated(found)
         if inner is not None:
             return is_public(str(inner))
-        # Python calls what it does not know global: https://www.iana.org/assignments/ipv6-address-space has one block.
+        # Python calls what it does not know global:
+        # https://www.iana.org/assignments/ipv6-address-space has one block.
         return found in _GLOBAL_UNICAST and found.is_global
     return found.is_global and not found.is_multicast
 
 
 def _translated(address: IPv6Address) -> IPv4Address | None:
     """The address that a gateway between the two protocols calls (RFC 6052); None for any other."""
-    return IPv4Address(int(address) & _LAST_32_BITS) if address in _TRANSLATION else None
+    return (
+        IPv4Address(int(address) & _LAST_32_BITS) if address in _TRANSLATION else None
+    )
 
 
 def split_url(url: str) -> SplitResult:

@@ -5,7 +5,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.exchange import client_config, codex, docker_catalogue, mcpm, official_registry, toolhive
+from agent_resolver.exchange import (
+    client_config,
+    codex,
+    docker_catalogue,
+    mcpm,
+    official_registry,
+    toolhive,
+)
 from agent_resolver.exchange.imported import Imported, Source
 
 
@@ -22,13 +29,26 @@ class Format(Struct, frozen=True):
 
 FORMATS: Final = (
     Format(
-        client_config.NAME, "mcpServers of .mcp.json, Claude, Cursor, Gemini", client_config.matches, client_config.read
+        client_config.NAME,
+        "mcpServers of .mcp.json, Claude, Cursor, Gemini",
+        client_config.matches,
+        client_config.read,
     ),
     Format(codex.NAME, "config.toml of Codex", codex.matches, codex.read),
-    Format(docker_catalogue.NAME, "Docker's catalogue", docker_catalogue.matches, docker_catalogue.read),
+    Format(
+        docker_catalogue.NAME,
+        "Docker's catalogue",
+        docker_catalogue.matches,
+        docker_catalogue.read,
+    ),
     Format(mcpm.NAME, "the catalogue of mcpm", mcpm.matches, mcpm.read),
     Format(toolhive.NAME, "ToolHive's catalogue", toolhive.matches, toolhive.read),
-    Format(client_config.VSCODE_NAME, "mcp.json of VS Code", client_config.matches_vscode, client_config.read_vscode),
+    Format(
+        client_config.VSCODE_NAME,
+        "mcp.json of VS Code",
+        client_config.matches_vscode,
+        client_config.read_vscode,
+    ),
     Format(
         official_registry.NAME,
         "server.json of the official registry",

@@ -12,7 +12,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.exchange.fetch import MAX_FETCHED_BYTES, FetchFailed, is_public, split_url
+from agent_resolver.exchange.fetch import (
+    MAX_FETCHED_BYTES,
+    FetchFailed,
+    is_public,
+    split_url,
+)
 from agent_resolver.storage.process_tree import kill_descendants
 
 _SUFFIXES: Final = (".json", ".jsonc", ".yaml", ".yml", ".toml")
@@ -22,7 +27,8 @@ _LOOK_SECONDS: Final = 0.1
 _MAX_WORDS: Final = 200
 
 _SETTINGS: Final = (
-    # A repository must bring no code: no hooks, no links out of its folder, no filters of the user's settings.
+    # A repository must bring no code: no hooks, no links out of its folder, no filters
+    # of the user's settings.
     "core.hooksPath=/dev/null",
     "core.symlinks=false",
     "core.fsmonitor=false",
@@ -39,7 +45,13 @@ class Cloned(Struct, frozen=True):
     commit: str
 
 
-def clone_files(repository: str, environment: Mapping[str, str], *, seconds: float, allows_private: bool) -> Cloned:
+def clone_files(
+    repository: str,
+    environment: Mapping[str, str],
+    *,
+    seconds: float,
+    allows_private: bool,
+) -> Cloned:
     """The data files of the newest commit of a repository.
 
     Args:
@@ -52,12 +64,21 @@ def clone_files(repository: str, environment: Mapping[str, str], *, seconds: flo
         FetchFailed: It cannot be cloned, breaks a rule or is too large.
     """
     is_local = os.path.isdir(repository)
-    settings = [] if is_local else _host_settings(repository, allows_private=allows_private)
+    settings = (
+        [] if is_local else _host_settings(repository, allows_private=allows_private)
+    )
     with tempfile.TemporaryDirectory(prefix="agent-sync-") as folder:
         target = os.path.join(folder, "clone")
         source = os.path.abspath(repository) if is_local else repository
         protocol = "file" if is_local else "https"
-        _run_clone(source, target, environment, seconds=seconds, protocol=protocol, settings=settings)
+        _run_clone(
+            source,
+            target,
+            environment,
+            seconds=seconds,
+            protocol=protocol,
+            settings=settings,
+        )
         return Cloned(_data_files(repository, target), _commit_of(target, environment))
 
 
@@ -68,7 +89,11 @@ def _host_settings(repository: str, *, allows_private: bool) -> list[str]:
     """
     parts = split_url(repository)
     if parts.scheme != "https":
-        raise FetchFailed(repository, "is not an `https` address", "use `https`, or a folder of this machine")
+        raise FetchFailed(
+            repository,
+            "is not an `https` address",
+            "use `https`, or a folder of this machine",
+        )
     port = parts.port or 443
     try:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
@@ -78,10 +103,18 @@ def _host_settings(repository: str, *, allows_private: bool) -> list[str]:
     private = [address for address in addresses if not is_public(address)]
     if private and not allows_private:
         hint = "`--allow-private` lets the host that you name have a private address"
-        raise FetchFailed(repository, f"leads to the private address {private[0]}, which is not called", hint)
-    listed = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
+        raise FetchFailed(
+            repository,
+            f"leads to the private address {private[0]}, which is not called",
+            hint,
+        )
+    listed = ",".join(
+        f"[{address}]" if ":" in address else address for address in addresses
+    )
     is_address = ":" in (parts.hostname or "")
-    return [] if is_address else [f"http.curloptResolve={parts.hostname}:{port}:{listed}"]
+    return (
+        [] if is_address else [f"http.curloptResolve={parts.hostname}:{port}:{listed}"]
+    )
 
 
 def _run_clone(  # noqa: PLR0913 - what decides about a clone
@@ -94,9 +127,19 @@ def _run_clone(  # noqa: PLR0913 - what decides about a clone
     settings: Sequence[str],
 ) -> None:
     """Clone, and end it when its time or its space is used up."""
-    configured = [word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)]
-    options = ["--quiet", "--depth=1", "--single-branch", "--no-tags", "--no-recurse-submodules", "--template="]
-    # A plain path would be copied with its links; as an address it is transferred like any other.
+    configured = [
+        word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)
+    ]
+    options = [
+        "--quiet",
+        "--depth=1",
+        "--single-branch",
+        "--no-tags",
+        "--no-recurse-submodules",
+        "--template=",
+    ]
+    # A plain path would be copied with its links; as an address it is transferred like
+    # any other.
     address = f"file://{source}" if protocol == "file" else source
     line = ["git", *configured, "clone", *options, "--", address, target]
     deadline = monotonic() + seconds
@@ -111,17 +154,26 @@ def _run_clone(  # noqa: PLR0913 - what decides about a clone
                 start_new_session=True,
             )
         except OSError as error:
-            raise FetchFailed(source, f"`git` cannot be started: {error.strerror}", "install git") from None
+            raise FetchFailed(
+                source, f"`git` cannot be started: {error.strerror}", "install git"
+            ) from None
         problem = _watch(process, target, deadline, seconds)
         if problem:
             raise FetchFailed(source, problem)
         if process.returncode:
             said.seek(0)
-            words = said.read(_MAX_WORDS * 4).decode(errors="replace").strip().splitlines()
-            raise FetchFailed(source, f"cannot be cloned: {(words or ['git failed'])[-1][:_MAX_WORDS]}")
+            words = (
+                said.read(_MAX_WORDS * 4).decode(errors="replace").strip().splitlines()
+            )
+            raise FetchFailed(
+                source,
+                f"cannot be cloned: {(words or ['git failed'])[-1][:_MAX_WORDS]}",
+            )
 
 
-def _watch(process: "subprocess.Popen[bytes]", target: str, deadline: float, seconds: float) -> str:
+def _watch(
+    process: "subprocess.Popen[bytes]", target: str, deadline: float, seconds: float
+) -> str:
     """Wait for a clone to end; why it was ended, or nothing."""
     problem = ""
     try:
@@ -141,8 +193,14 @@ def _watch(process: "subprocess.Popen[bytes]", target: str, deadline: float, sec
     return problem
 
 
-def _environment_of_git(environment: Mapping[str, str], protocol: str) -> dict[str, str]:
-    kept = {name: environment[name] for name in ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in environment}
+def _environment_of_git(
+    environment: Mapping[str, str], protocol: str
+) -> dict[str, str]:
+    kept = {
+        name: environment[name]
+        for name in ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+        if name in environment
+    }
     return {
         **kept,
         "GIT_ALLOW_PROTOCOL": protocol,
@@ -177,9 +235,15 @@ def _data_files(repository: str, folder: str) -> dict[str, bytes]:
             relative = os.path.relpath(path, folder).replace(os.sep, "/")
             size += found.st_size
             if found.st_size > _MAX_FILE_BYTES:
-                raise FetchFailed(repository, f"has a file of more than {_MAX_FILE_BYTES:,} bytes: `{relative}`")
+                raise FetchFailed(
+                    repository,
+                    f"has a file of more than {_MAX_FILE_BYTES:,} bytes: `{relative}`",
+                )
             if len(files) >= _MAX_FILES or size > MAX_FETCHED_BYTES:
-                raise FetchFailed(repository, f"has more than {_MAX_FILES:,} files, or {MAX_FETCHED_BYTES:,} bytes")
+                raise FetchFailed(
+                    repository,
+                    f"has more than {_MAX_FILES:,} files, or {MAX_FETCHED_BYTES:,} bytes",
+                )
             with open(path, "rb") as file:
                 files[relative] = file.read()
     return files

@@ -3,7 +3,9 @@
 import re
 from typing import Final
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+_TOKEN: Final = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
+)
 _NOT_NEWLINE: Final = re.compile(r"[^\n]")
 
 

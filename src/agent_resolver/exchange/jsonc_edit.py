@@ -13,11 +13,17 @@ from msgspec import Struct
 
 from agent_resolver.schema.limit import MAX_DEPTH
 
-# A comment ends with its line. Some readers end a line at a lone carriage return or at a separator of Unicode, and
-# others do not: a comment with one of these could hide a server from us that a client starts, so it is refused.
-_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n\u2028\u2029]*(?=\r?\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+# A comment ends with its line. Some readers end a line at a lone carriage return or at
+# a separator of Unicode, and others do not: a comment with one of these could hide a
+# server from us that a client starts, so it is refused.
+_BLANK: Final = re.compile(
+    r"(?:[ \t\r\n]+|//[^\r\n\u2028\u2029]*(?=\r?\n|\Z)|/\*.*?\*/)*", re.DOTALL
+)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_SCALAR: Final = re.compile(r"true\b|false\b|null\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])", re.ASCII)
+_SCALAR: Final = re.compile(
+    r"true\b|false\b|null\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])",
+    re.ASCII,
+)
 _MARK: Final = "\ufeff"
 _PROTOTYPE: Final = "__proto__"
 """A key whose members some readers written in JavaScript take for members of the object around it."""
@@ -170,8 +176,13 @@ def _with_blanks(text: str, start: int, end: int) -> tuple[int, int]:
     after = _LINE_BLANKS.match(text, end)
     line_end = after.end() if after else end
     if text[line_start:start].strip(" \t"):
-        # Something is before it on the line: the blanks behind it stay between its neighbours, unless it was the last.
-        return (start, line_end) if text[end - 1] == "," else (start - _count_blanks(text[:start]), end)
+        # Something is before it on the line: the blanks behind it stay between its
+        # neighbours, unless it was the last.
+        return (
+            (start, line_end)
+            if text[end - 1] == ","
+            else (start - _count_blanks(text[:start]), end)
+        )
     ends_line = re.compile(r"\r?\n").match(text, line_end)
     return (line_start, ends_line.end()) if ends_line else (start, line_end)
 
@@ -183,7 +194,9 @@ def _count_blanks(text: str) -> int:
 def json_text(value: object, indent: str | None = None) -> str:
     """The value as JSON that people can read, without characters that would steer a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _UNPRINTED.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text)
+    return _UNPRINTED.sub(
+        lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text
+    )
 
 
 def _escape(character: str) -> str:
@@ -241,7 +254,11 @@ class _Scanner:
             raise NotJsonc("a key in double quotes expected", self._text, at)
         name = self._decode(key[0], at)
         if name == _PROTOTYPE:
-            raise NotJsonc(f"`{_PROTOTYPE}` hides the keys below it from some readers", self._text, at)
+            raise NotJsonc(
+                f"`{_PROTOTYPE}` hides the keys below it from some readers",
+                self._text,
+                at,
+            )
         colon = self.skip(key.end())
         if self._text[colon : colon + 1] != ":":
             raise NotJsonc("`:` expected", self._text, colon)
@@ -268,7 +285,9 @@ class _Scanner:
 
 def _members_of(node: JsonNode, path: Sequence[str]) -> Members:
     if not isinstance(node.value, Members):
-        raise CannotEdit(f"`{'.'.join(path)}` is not an object" if path else "it is not an object")
+        raise CannotEdit(
+            f"`{'.'.join(path)}` is not an object" if path else "it is not an object"
+        )
     return node.value
 
 
@@ -280,7 +299,9 @@ def _only_named(members: Members, key: str) -> JsonNode | None:
 
 
 def _replace(text: str, node: JsonNode, value: object) -> str:
-    rendered = _render(value, _indent_at(text, node.start), _unit_of(text), _newline_of(text))
+    rendered = _render(
+        value, _indent_at(text, node.start), _unit_of(text), _newline_of(text)
+    )
     return text[: node.start] + rendered + text[node.end :]
 
 
@@ -305,7 +326,11 @@ def _insert_as_line(text: str, node: JsonNode, addition: tuple[str, object]) -> 
     """
     key, value = addition
     members: Members = node.value
-    newline, unit, outer = _newline_of(text), _unit_of(text), _indent_at(text, node.start)
+    newline, unit, outer = (
+        _newline_of(text),
+        _unit_of(text),
+        _indent_at(text, node.start),
+    )
     indent = _indent_of_members(text, members) or outer + unit
     comma = "" if members.comma is None else ","
     rendered = _render(value, indent, unit, newline)

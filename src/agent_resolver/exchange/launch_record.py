@@ -7,9 +7,13 @@ from typing import Final
 from agent_resolver.schema.index import Launch
 from agent_resolver.schema.vocabulary import Transport
 
-_FLOATING: Final = frozenset({"latest", "main", "master", "edge", "nightly", "stable", "next", "*"})
+_FLOATING: Final = frozenset(
+    {"latest", "main", "master", "edge", "nightly", "stable", "next", "*"}
+)
 _NPM_PACKAGE: Final = re.compile(r"(?P<name>@?[^@\s]+)@(?P<version>[^@\s]+)")
-_PYPI_PACKAGE: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+(?:\[[^\]]*\])?)(?:==|@)(?P<version>[^\s@=]+)")
+_PYPI_PACKAGE: Final = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+(?:\[[^\]]*\])?)(?:==|@)(?P<version>[^\s@=]+)"
+)
 _PACKAGES: Final = {
     "npx": _NPM_PACKAGE,
     "bunx": _NPM_PACKAGE,
@@ -21,15 +25,41 @@ _PACKAGES: Final = {
 """How the programs that start packages spell one with its version."""
 _CONTAINER_RUNNERS: Final = frozenset({"docker", "podman", "nerdctl"})
 _OPTIONS_WITH_VALUE: Final = frozenset(
-    {"-e", "--env", "-v", "--volume", "--mount", "-p", "--publish", "--name", "--network", "--env-file", "-u", "--user"}
-    | {"-w", "--workdir", "--entrypoint", "--platform", "--add-host", "--memory", "--cpus", "-l", "--label", "--pull"}
+    {
+        "-e",
+        "--env",
+        "-v",
+        "--volume",
+        "--mount",
+        "-p",
+        "--publish",
+        "--name",
+        "--network",
+        "--env-file",
+        "-u",
+        "--user",
+    }
+    | {
+        "-w",
+        "--workdir",
+        "--entrypoint",
+        "--platform",
+        "--add-host",
+        "--memory",
+        "--cpus",
+        "-l",
+        "--label",
+        "--pull",
+    }
 )
 _FROM: Final = frozenset({"--from", "--spec", "--package", "-p"})
 
 
 def is_package_name(name: str) -> bool:
     """True if a program that starts packages or images takes a word for the name of one, and never for an option."""
-    return name[:1] not in {"", "-"} and all(sign.isprintable() and not sign.isspace() for sign in name)
+    return name[:1] not in {"", "-"} and all(
+        sign.isprintable() and not sign.isspace() for sign in name
+    )
 
 
 def npm_launch(package: str, version: str | None, after: Sequence[str]) -> Launch:
@@ -70,7 +100,9 @@ def container_launch(  # noqa: PLR0913 - what `docker run` takes
     variables = [part for name in (*environment, *constants) for part in ("-e", name)]
     published = ("-p", f"127.0.0.1:{port}:{port}") if port else ()
     args = ("run", "-i", "--rm", *published, *variables, image, *after)
-    return Launch(command="docker", args=args, env=tuple(environment), transport=transport)
+    return Launch(
+        command="docker", args=args, env=tuple(environment), transport=transport
+    )
 
 
 def image_version(image: str) -> str | None:
@@ -81,7 +113,12 @@ def image_version(image: str) -> str | None:
 
 def command_version(command: str, arguments: Sequence[str]) -> str | None:
     """The version of the package or image that a command starts, where it names one."""
-    program = command.replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".cmd")
+    program = (
+        command.replace("\\", "/")
+        .rpartition("/")[2]
+        .removesuffix(".exe")
+        .removesuffix(".cmd")
+    )
     if program in _CONTAINER_RUNNERS:
         image = _image_in(arguments)
         return image_version(image) if image else None
@@ -118,7 +155,11 @@ def _image_in(arguments: Sequence[str]) -> str | None:
 
 
 def _pinned(package: str, version: str | None, sign: str) -> str:
-    return f"{package}{sign}{version}" if version and not _names_version(package, sign) else package
+    return (
+        f"{package}{sign}{version}"
+        if version and not _names_version(package, sign)
+        else package
+    )
 
 
 def _names_version(package: str, sign: str) -> bool:
@@ -126,6 +167,10 @@ def _names_version(package: str, sign: str) -> bool:
 
 
 def _fixed_version(word: str) -> str | None:
-    if not word or word in _FLOATING or any(character in word for character in "@|,<>{}$*^~ "):
+    if (
+        not word
+        or word in _FLOATING
+        or any(character in word for character in "@|,<>{}$*^~ ")
+    ):
         return None
     return word.removeprefix("v") if re.match(r"v\d", word) else word

@@ -45,13 +45,19 @@ def _read_server(key: str, part: Part, notes: list[Note]) -> IndexEntry:
     name = part.member("name").text() or key
     if not name:
         raise part.member("name").refuse_entry(IssueCode.REQUIRED, "Required")
-    tools = [tool.member("name").text() for tool in part.member("tools").elements() if isinstance(tool.value, dict)]
+    tools = [
+        tool.member("name").text()
+        for tool in part.member("tools").elements()
+        if isinstance(tool.value, dict)
+    ]
     note_tools(name, [tool for tool in tools if tool], notes)
     reach = _reach_of(name, part, notes)
     facts = Facts(
         name=name,
         source=NAME,
-        version=command_version(reach.command, reach.args) if isinstance(reach, Launch) else None,
+        version=command_version(reach.command, reach.args)
+        if isinstance(reach, Launch)
+        else None,
         description=part.member("description").prose(),
         words=(*part.member("categories").texts(), *part.member("tags").texts()),
         reach=reach,
@@ -61,14 +67,28 @@ def _read_server(key: str, part: Part, notes: list[Note]) -> IndexEntry:
 
 def _reach_of(name: str, part: Part, notes: list[Note]) -> Remote | Launch:
     """The recommended way to reach the server, else the first by name that can be used."""
-    ways = sorted(part.member("installations").members(), key=lambda way: (not _is_recommended(way[1]), way[0]))
-    usable = [(key, way) for key, way in ways if way.member("command") or way.member("url")]
+    ways = sorted(
+        part.member("installations").members(),
+        key=lambda way: (not _is_recommended(way[1]), way[0]),
+    )
+    usable = [
+        (key, way) for key, way in ways if way.member("command") or way.member("url")
+    ]
     if not usable:
-        raise part.member("installations").refuse_entry(IssueCode.REQUIRED, "No installation has a command or a url")
+        raise part.member("installations").refuse_entry(
+            IssueCode.REQUIRED, "No installation has a command or a url"
+        )
     kind, way = usable[0]
     if len(usable) > 1:
         listed = tuple(key for key, _ in usable)
-        notes.append(Note(NoteKind.OTHER_WAY, name, f"offers {', '.join(listed)}; the entry has {kind}", listed))
+        notes.append(
+            Note(
+                NoteKind.OTHER_WAY,
+                name,
+                f"offers {', '.join(listed)}; the entry has {kind}",
+                listed,
+            )
+        )
     if not way.member("command"):
         note_headers(name, way.member("headers").members(), notes)
         transport = endpoint_transport(way.member("transport"))
@@ -87,7 +107,9 @@ def _is_recommended(way: Part) -> bool:
     return way.member("recommended").flag()
 
 
-def _environment_of(part: Part, way: Part, arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _environment_of(
+    part: Part, way: Part, arguments: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The variables that must be set, and the others; what goes into an argument is a value to fill in."""
     needed = dict(_stated_arguments(part))
     required: dict[str, None] = {}
@@ -96,7 +118,9 @@ def _environment_of(part: Part, way: Part, arguments: tuple[str, ...]) -> tuple[
     for name, value in way.member("env").members():
         check_variable(value, name)
         sources = references_in(value.text() or "") or (name,)
-        is_needed = any(needed.get(each, True) for each in sources) and name not in in_arguments
+        is_needed = (
+            any(needed.get(each, True) for each in sources) and name not in in_arguments
+        )
         (required if is_needed else optional)[name] = None
     return tuple(required), tuple(optional)
 

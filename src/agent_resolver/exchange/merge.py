@@ -25,7 +25,15 @@ from agent_resolver.schema.index import UNVERSIONED, IndexEntry, ServerData, Ser
 
 _REACH: Final = ("endpoint", "launch", "transport")
 """The keys that say how a server is reached, which is one fact."""
-_FACTS: Final = ("categories", "scopes", "policy", "tool_scopes", "status", "tools", "drafted")
+_FACTS: Final = (
+    "categories",
+    "scopes",
+    "policy",
+    "tool_scopes",
+    "status",
+    "tools",
+    "drafted",
+)
 _NESTED: Final = (("data", ServerData), ("trust", ServerTrust))
 """The keys whose members are facts of their own."""
 _WORDS: Final = ("name", "description", "source")
@@ -129,19 +137,32 @@ def merge_entries(
         if old is None:
             result[key] = held.entry
         elif old.source is not UNSET and old.source == held.entry.source:
-            result[key] = _fill(_keep_vouched(old, held, conflicts, is_vouched), old, "", None).entry
+            result[key] = _fill(
+                _keep_vouched(old, held, conflicts, is_vouched), old, "", None
+            ).entry
             updates += _updates_between(old, result[key])
         else:
             kept = _Held(old, dict.fromkeys(_stated(old), _HAND))
             result[key] = _fill(kept, held.entry, "", conflicts, held.origin).entry
     added = tuple(_shown_key(key) for key in sorted(fresh.keys() - before.keys()))
     entries = tuple(result[key] for key in sorted(result))
-    ordered = sorted(conflicts, key=lambda conflict: (conflict.server, conflict.fact, conflict.refused_from))
+    ordered = sorted(
+        conflicts,
+        key=lambda conflict: (conflict.server, conflict.fact, conflict.refused_from),
+    )
     strangers = list(_strangers(existing, [result[key] for key in sorted(fresh)]))
     doubtful = tuple(note for server_id, note in strangers if is_vouched(server_id))
     noted = (note for server_id, note in strangers if not is_vouched(server_id))
     notes = (*_id_notes(ids), *noted)
-    return Merged(entries, ids, added, tuple(updates), tuple(dict.fromkeys(ordered)), notes, doubtful)
+    return Merged(
+        entries,
+        ids,
+        added,
+        tuple(updates),
+        tuple(dict.fromkeys(ordered)),
+        notes,
+        doubtful,
+    )
 
 
 def _name_of(entry: IndexEntry) -> str:
@@ -162,7 +183,12 @@ def _with_id(entry: IndexEntry, server_id: str) -> IndexEntry:
     return structs.replace(entry, id=server_id, name=_name_of(entry))
 
 
-def _lay(fresh: dict[tuple[str, str], _Held], entry: IndexEntry, label: str, conflicts: list[MergeConflict]) -> None:
+def _lay(
+    fresh: dict[tuple[str, str], _Held],
+    entry: IndexEntry,
+    label: str,
+    conflicts: list[MergeConflict],
+) -> None:
     key = _key(entry)
     if key in fresh:
         fresh[key] = _fill(fresh[key], entry, label, conflicts)
@@ -170,7 +196,9 @@ def _lay(fresh: dict[tuple[str, str], _Held], entry: IndexEntry, label: str, con
         fresh[key] = _Held(entry, dict.fromkeys(_stated(entry), label))
 
 
-def _strangers(existing: Sequence[IndexEntry], imported: Sequence[IndexEntry]) -> Iterator[tuple[str, Note]]:
+def _strangers(
+    existing: Sequence[IndexEntry], imported: Sequence[IndexEntry]
+) -> Iterator[tuple[str, Note]]:
     """A note for each imported entry that is another server than all others of its id, with that id."""
     known: dict[str, dict[str, str]] = {}
     for entry in existing:
@@ -179,20 +207,30 @@ def _strangers(existing: Sequence[IndexEntry], imported: Sequence[IndexEntry]) -
         shown, reached = _shown_key(_key(entry)), reached_name(entry)
         others = known.setdefault(entry.id, {})
         if others and reached not in others.values():
-            other, was = (shown, others[shown]) if shown in others else min(others.items())
+            other, was = (
+                (shown, others[shown]) if shown in others else min(others.items())
+            )
             both = f"`{other}` is `{was}`: facts that the overlay states of `{entry.id}` hold for both"
             before = f"was `{was}`" if other == shown else both
             message = f"`{shown}` is `{reached}`, and {before}"
-            yield entry.id, Note(NoteKind.OTHER_SERVER, _name_of(entry), message, (reached, was))
+            yield (
+                entry.id,
+                Note(NoteKind.OTHER_SERVER, _name_of(entry), message, (reached, was)),
+            )
         others[shown] = reached
 
 
 def _keep_vouched(
-    old: IndexEntry, fresh: _Held, conflicts: list[MergeConflict], is_vouched: Callable[[str], bool]
+    old: IndexEntry,
+    fresh: _Held,
+    conflicts: list[MergeConflict],
+    is_vouched: Callable[[str], bool],
 ) -> _Held:
     """What is imported again, reached as before if a person or a probe vouched for the server that is reached so."""
     before, now = _stated(old)["reach"], _stated(fresh.entry)["reach"]
-    if before == now or (all(getattr(old, key) is UNSET for key in _VOUCHED) and not is_vouched(old.id)):
+    if before == now or (
+        all(getattr(old, key) is UNSET for key in _VOUCHED) and not is_vouched(old.id)
+    ):
         return fresh
     conflicts.append(
         MergeConflict(
@@ -204,7 +242,10 @@ def _keep_vouched(
             refused_from=fresh.origin["reach"],
         )
     )
-    return _Held(structs.replace(fresh.entry, **{key: before.get(key, UNSET) for key in _REACH}), fresh.origin)
+    return _Held(
+        structs.replace(fresh.entry, **{key: before.get(key, UNSET) for key in _REACH}),
+        fresh.origin,
+    )
 
 
 def _fill(
@@ -232,13 +273,17 @@ def _fill(
                     refused_from=place,
                 )
             )
-    return _Held(_with_facts(held.entry, {**later_facts, **earlier_facts}, later), origin)
+    return _Held(
+        _with_facts(held.entry, {**later_facts, **earlier_facts}, later), origin
+    )
 
 
 def _stated(entry: IndexEntry) -> dict[str, Any]:
     """The facts that an entry states, by the name that reports use."""
     found: dict[str, Any] = {}
-    reach = {key: getattr(entry, key) for key in _REACH if getattr(entry, key) is not UNSET}
+    reach = {
+        key: getattr(entry, key) for key in _REACH if getattr(entry, key) is not UNSET
+    }
     found["reach"] = reach
     for key in _FACTS:
         value = getattr(entry, key)
@@ -253,14 +298,24 @@ def _stated(entry: IndexEntry) -> dict[str, Any]:
     return found
 
 
-def _with_facts(entry: IndexEntry, facts: dict[str, Any], later: IndexEntry) -> IndexEntry:
+def _with_facts(
+    entry: IndexEntry, facts: dict[str, Any], later: IndexEntry
+) -> IndexEntry:
     values: dict[str, Any] = {key: facts["reach"].get(key, UNSET) for key in _REACH}
     values |= {key: facts[key] for key in _FACTS if key in facts}
     for section, kind in _NESTED:
-        members = {name: facts[f"{section}.{name}"] for name in kind.__struct_fields__ if f"{section}.{name}" in facts}
+        members = {
+            name: facts[f"{section}.{name}"]
+            for name in kind.__struct_fields__
+            if f"{section}.{name}" in facts
+        }
         if members:
             values[section] = kind(**members)
-    values |= {key: getattr(later, key) for key in _WORDS if getattr(entry, key) is UNSET and key != "source"}
+    values |= {
+        key: getattr(later, key)
+        for key in _WORDS
+        if getattr(entry, key) is UNSET and key != "source"
+    }
     return structs.replace(entry, **values)
 
 
@@ -295,4 +350,6 @@ def _id_notes(ids: dict[str, str]) -> Iterable[Note]:
             message = f"another name maps to `{mapped_id(name)}` as well, so its id is `{server_id}`"
             yield Note(NoteKind.ID_CLASH, name, message, (server_id,))
         elif server_id != name:
-            yield Note(NoteKind.MAPPED_ID, name, f"its id is `{server_id}`", (server_id,))
+            yield Note(
+                NoteKind.MAPPED_ID, name, f"its id is `{server_id}`", (server_id,)
+            )

@@ -38,7 +38,10 @@ from agent_resolver.schema.vocabulary import Status, Transport
 NAME: Final = "official-registry"
 _OFFICIAL: Final = "io.modelcontextprotocol.registry/official"
 _PUBLISHER: Final = "io.modelcontextprotocol.registry/publisher-provided"
-_OLD_META: Final = ("io.modelcontextprotocol.registry", "x-io.modelcontextprotocol.registry")
+_OLD_META: Final = (
+    "io.modelcontextprotocol.registry",
+    "x-io.modelcontextprotocol.registry",
+)
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
 _PLACE: Final = re.compile("<[^<>]+>")
 _LAUNCHERS: Final = {"npm": npm_launch, "pypi": pypi_launch, "nuget": nuget_launch}
@@ -49,12 +52,17 @@ _NAMES: Final = {
     "nuget": re.compile(r"\w[\w.-]*(?:@[\w.+-]+)?", re.ASCII),
 }
 _USUAL_DOMAINS: Final = {
-    kind: f".{owner}.org" for kind, owner in {"npm": "npmjs", "pypi": "pypi", "nuget": "nuget"}.items()
+    kind: f".{owner}.org"
+    for kind, owner in {"npm": "npmjs", "pypi": "pypi", "nuget": "nuget"}.items()
 }
 _HOST: Final = re.compile(r"(?:https?://)?([^/:]+)", re.IGNORECASE)
 _USUAL: Final = frozenset({"-y", "--yes"})
 """Options that the entry has anyway."""
-_TRANSPORTS: Final[dict[str, Transport]] = {"stdio": "stdio", "streamable-http": "streamable-http", "sse": "sse"}
+_TRANSPORTS: Final[dict[str, Transport]] = {
+    "stdio": "stdio",
+    "streamable-http": "streamable-http",
+    "sse": "sse",
+}
 
 
 def matches(content: object) -> bool:
@@ -72,11 +80,19 @@ def _server_values(content: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
     """Each server with the path to it."""
     match content:
         case {"data": {"servers": list(servers)}}:
-            yield from ((server, ("data", "servers", position)) for position, server in enumerate(servers))
+            yield from (
+                (server, ("data", "servers", position))
+                for position, server in enumerate(servers)
+            )
         case {"servers": list(servers)}:
-            yield from ((server, ("servers", position)) for position, server in enumerate(servers))
+            yield from (
+                (server, ("servers", position))
+                for position, server in enumerate(servers)
+            )
         case list(servers):
-            yield from ((server, (position,)) for position, server in enumerate(servers))
+            yield from (
+                (server, (position,)) for position, server in enumerate(servers)
+            )
         case dict():
             yield content, ()
 
@@ -97,17 +113,24 @@ def _is_server(value: object) -> bool:
 def _read_server(_name: str, part: Part, notes: list[Note]) -> IndexEntry:
     server = part.member("server") or part
     name = server.member("name").required_text()
-    version = (server.member("version") or server.member("version_detail").member("version")).text()
+    version = (
+        server.member("version") or server.member("version_detail").member("version")
+    ).text()
     reach = _first_reach(server, name, notes)
     publisher = server.member("_meta").member(_PUBLISHER)
-    extras = [extra for _, by_key in publisher.members() for _, extra in _extensions(by_key)]
-    tools = dict.fromkeys(tool for extra in extras for tool in extra.member("tools").texts())
+    extras = [
+        extra for _, by_key in publisher.members() for _, extra in _extensions(by_key)
+    ]
+    tools = dict.fromkeys(
+        tool for extra in extras for tool in extra.member("tools").texts()
+    )
     note_tools(name, tuple(tools), notes)
     words = [word for holder in (publisher, *extras) for word in _stated_words(holder)]
     facts = Facts(
         name=name,
         source=NAME,
-        version=version or (_packaged_version(reach) if isinstance(reach, Launch) else None),
+        version=version
+        or (_packaged_version(reach) if isinstance(reach, Launch) else None),
         description=(server.member("description") or server.member("title")).prose(),
         words=words,
         status=_status_of(part, server, name, notes),
@@ -119,7 +142,11 @@ def _read_server(_name: str, part: Part, notes: list[Note]) -> IndexEntry:
 def _extensions(by_key: Part) -> Iterator[tuple[str, Part]]:
     """What a catalogue adds to a server: an object for each package or address."""
     if isinstance(by_key.value, dict):
-        yield from ((key, extra) for key, extra in by_key.members() if isinstance(extra.value, dict))
+        yield from (
+            (key, extra)
+            for key, extra in by_key.members()
+            if isinstance(extra.value, dict)
+        )
 
 
 def _stated_words(holder: Part) -> Iterator[str]:
@@ -132,7 +159,11 @@ def _status_of(part: Part, server: Part, name: str, notes: list[Note]) -> Status
     """The status that the registry states, which is newer than what the publisher wrote."""
     for holder in (part, server):
         meta = holder.member("_meta")
-        for found in (meta.member(_OFFICIAL), *(meta.member(key) for key in _OLD_META), *map(holder.member, _OLD_META)):
+        for found in (
+            meta.member(_OFFICIAL),
+            *(meta.member(key) for key in _OLD_META),
+            *map(holder.member, _OLD_META),
+        ):
             if found.member("status"):
                 return status_from(found.member("status"), name, notes)
     return status_from(server.member("status"), name, notes)
@@ -143,8 +174,13 @@ def _first_reach(server: Part, name: str, notes: list[Note]) -> Remote | Launch:
     packages = server.member("packages").elements()
     remotes = server.member("remotes").elements()
     kinds = [_kind_of(package) for package in packages]
-    startable = [package for package, kind in zip(packages, kinds, strict=True) if kind in {*_LAUNCHERS, "oci"}]
-    # One that speaks on its standard streams is preferred: it is started and ended with the agent.
+    startable = [
+        package
+        for package, kind in zip(packages, kinds, strict=True)
+        if kind in {*_LAUNCHERS, "oci"}
+    ]
+    # One that speaks on its standard streams is preferred: it is started and ended with
+    # the agent.
     startable.sort(key=lambda package: _package_transport(package) != "stdio")
     chosen = [*startable, *remotes][:1]
     if not chosen:
@@ -157,7 +193,11 @@ def _first_reach(server: Part, name: str, notes: list[Note]) -> Remote | Launch:
         taken = _kind_of(chosen[0]) if startable else "remote"
         message = f"offers {', '.join(ways)}; the entry has {taken}"
         notes.append(Note(NoteKind.OTHER_WAY, name, message, tuple(ways)))
-    return _launch_of(chosen[0], name, notes) if startable else _remote_of(chosen[0], name, notes)
+    return (
+        _launch_of(chosen[0], name, notes)
+        if startable
+        else _remote_of(chosen[0], name, notes)
+    )
 
 
 def _kind_of(package: Part) -> str:
@@ -176,8 +216,13 @@ def _package_transport(package: Part) -> Transport:
 def _remote_of(remote: Part, name: str, notes: list[Note]) -> Remote:
     headers = remote.member("headers")
     if isinstance(headers.value, list):
-        named = [(header.member("name").text() or "", header.member("value")) for header in headers.elements()]
-        note_headers(name, [(header, value) for header, value in named if header], notes)
+        named = [
+            (header.member("name").text() or "", header.member("value"))
+            for header in headers.elements()
+        ]
+        note_headers(
+            name, [(header, value) for header, value in named if header], notes
+        )
     address = remote.member("url").required_text()
     transport = endpoint_transport(remote.member("type", "transport_type"))
     return Remote(_fill_in(address, remote.member("variables")), transport)
@@ -198,7 +243,8 @@ def _launch_of(package: Part, name: str, notes: list[Note]) -> Launch:
     transport = _package_transport(package)
     options = [option for option in before if kind == "oci" or option not in _USUAL]
     if options:
-        # An option may give access to this machine, or take the package from another place.
+        # An option may give access to this machine, or take the package from another
+        # place.
         shown = tuple(masked_arguments(options))
         asked = f"{_PROGRAMS[kind]} {' '.join(shown)}"
         message = f"asks for `{asked}`, which the entry leaves out; add what you mean to grant"
@@ -206,7 +252,11 @@ def _launch_of(package: Part, name: str, notes: list[Note]) -> Launch:
     if kind != "oci":
         launch = _LAUNCHERS[kind](identifier, version, after)
         return structs.replace(launch, env=required, transport=transport)
-    host = (package.member("registryBaseUrl", "registry_base_url").text() or "").removeprefix("https://").rstrip("/")
+    host = (
+        (package.member("registryBaseUrl", "registry_base_url").text() or "")
+        .removeprefix("https://")
+        .rstrip("/")
+    )
     image = _image_name(identifier, version, host)
     check_package(package.member("registryBaseUrl", "registry_base_url"), image)
     return container_launch(image, required, after, transport=transport)
@@ -219,11 +269,15 @@ def _check_place(package: Part, named: Part, identifier: str) -> None:
     """
     kind = _kind_of(package)
     if not _NAMES[kind].fullmatch(identifier):
-        message = f"Not the name of a package of the type {kind}, with or without a version"
+        message = (
+            f"Not the name of a package of the type {kind}, with or without a version"
+        )
         raise named.refuse_entry(IssueCode.NAME_REFUSED, message, "give the name alone")
     version = package.member("version")
     if not re.fullmatch(r"[^\s:/\\@#?]*", version.text() or ""):
-        raise version.refuse_entry(IssueCode.NAME_REFUSED, "Not the version of a package", "name one version")
+        raise version.refuse_entry(
+            IssueCode.NAME_REFUSED, "Not the version of a package", "name one version"
+        )
     registry = package.member("registryBaseUrl", "registry_base_url")
     host = _HOST.match(registry.text() or "")
     if host and not f".{host[1]}".endswith(_USUAL_DOMAINS[kind]):
@@ -248,7 +302,9 @@ def _environment_of(package: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The variables that must be set, and the others."""
     required: dict[str, None] = {}
     optional: dict[str, None] = {}
-    for variable in package.member("environmentVariables", "environment_variables").elements():
+    for variable in package.member(
+        "environmentVariables", "environment_variables"
+    ).elements():
         name = variable_from(variable.member("name"))
         is_required = variable.member("isRequired", "is_required").flag()
         if name:
@@ -259,7 +315,9 @@ def _environment_of(package: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _arguments(listed: Part) -> tuple[str, ...]:
     found: list[str] = []
     for argument in listed.elements():
-        if isinstance(argument.value, str):  # As the first release of the format had it.
+        if isinstance(
+            argument.value, str
+        ):  # As the first release of the format had it.
             found.append(argument.required_text())
         else:
             found += _argument(argument)
@@ -290,7 +348,10 @@ def _fill_in(text: str, variables: Part) -> str:
 
     def fill(found: re.Match[str]) -> str:
         variable = variables.member(found[1])
-        is_known = isinstance(variable.value, dict) and not variable.member("isSecret", "is_secret").flag()
+        is_known = (
+            isinstance(variable.value, dict)
+            and not variable.member("isSecret", "is_secret").flag()
+        )
         known = variable.member("value", "default").text() if is_known else None
         return known or f"<{found[1]}>"
 

@@ -89,24 +89,38 @@ class _Writer:
             "last-modified": assessment.at,
             "version": assessment.seed,
             "oscal-version": OSCAL_VERSION,
-            "props": _properties({"product-version": assessment.version, **assessment.properties}),
+            "props": _properties(
+                {"product-version": assessment.version, **assessment.properties}
+            ),
         }
         return {
             "uuid": self._uuid("document"),
             "metadata": metadata,
-            # The plan of the assessment is the list of rules, which is named here and not a document of its own.
+            # The plan of the assessment is the list of rules, which is named here and
+            # not a document of its own.
             "import-ap": {"href": f"#{self._uuid('rules')}"},
             "results": [self._result(subject) for subject in assessment.subjects],
             "back-matter": {"resources": self._resources()},
         }
 
     def _uuid(self, *place: str) -> str:
-        return str(uuid5(NAMESPACE_URL, ":".join(("agent-resolver", self._assessment.seed, *place))))
+        return str(
+            uuid5(
+                NAMESPACE_URL,
+                ":".join(("agent-resolver", self._assessment.seed, *place)),
+            )
+        )
 
     def _result(self, subject: AssessedSubject) -> dict[str, Any]:
-        findings = [self._finding(subject, check) for check in subject.checks if check.is_satisfied is not None]
+        findings = [
+            self._finding(subject, check)
+            for check in subject.checks
+            if check.is_satisfied is not None
+        ]
         observations = [
-            self._observation(subject, check, place) for check in subject.checks for place in range(len(check.observed))
+            self._observation(subject, check, place)
+            for check in subject.checks
+            for place in range(len(check.observed))
         ]
         chosen = [{"control-id": rule} for rule in self._assessment.rules]
         component = {
@@ -129,7 +143,9 @@ class _Writer:
         result |= {"observations": observations} if observations else {}
         return result | ({"findings": findings} if findings else {})
 
-    def _observation(self, subject: AssessedSubject, check: AssessedCheck, place: int) -> dict[str, Any]:
+    def _observation(
+        self, subject: AssessedSubject, check: AssessedCheck, place: int
+    ) -> dict[str, Any]:
         observed = check.observed[place]
         written: dict[str, Any] = {
             # Two tests may have one name, and must not have one UUID.
@@ -138,17 +154,27 @@ class _Writer:
             "description": observed.description or observed.name,
             "methods": [observed.method],
             "types": ["finding"],
-            "subjects": [{"subject-uuid": self._uuid("component", subject.name), "type": "component"}],
+            "subjects": [
+                {
+                    "subject-uuid": self._uuid("component", subject.name),
+                    "type": "component",
+                }
+            ],
             "collected": observed.at,
         }
         if observed.evidence:
             written["relevant-evidence"] = [
-                {"href": f"#{self._uuid('content', each)}", "description": self._assessment.contents[each]}
+                {
+                    "href": f"#{self._uuid('content', each)}",
+                    "description": self._assessment.contents[each],
+                }
                 for each in observed.evidence
             ]
         return written
 
-    def _finding(self, subject: AssessedSubject, check: AssessedCheck) -> dict[str, Any]:
+    def _finding(
+        self, subject: AssessedSubject, check: AssessedCheck
+    ) -> dict[str, Any]:
         state = {"state": "satisfied", "reason": "pass"}
         if not check.is_satisfied:
             state = {"state": "not-satisfied", "reason": "fail"}
@@ -161,24 +187,44 @@ class _Writer:
         if check.standard:
             written["props"] = _properties({"standard": check.standard})
         related = [
-            {"observation-uuid": self._uuid("observation", subject.name, check.id, str(place))}
+            {
+                "observation-uuid": self._uuid(
+                    "observation", subject.name, check.id, str(place)
+                )
+            }
             for place in range(len(check.observed))
         ]
         return written | ({"related-observations": related} if related else {})
 
     def _resources(self) -> list[dict[str, Any]]:
         assessment = self._assessment
-        rules = _resource(self._uuid("rules"), assessment.rules_title, assessment.rules_digest)
+        rules = _resource(
+            self._uuid("rules"), assessment.rules_title, assessment.rules_digest
+        )
         contents = sorted(assessment.contents.items())
-        return [rules, *(_resource(self._uuid("content", digest), title, digest) for digest, title in contents)]
+        return [
+            rules,
+            *(
+                _resource(self._uuid("content", digest), title, digest)
+                for digest, title in contents
+            ),
+        ]
 
 
 def _properties(values: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "ns": _NAMESPACE, "value": value} for name, value in sorted(values.items()) if value]
+    return [
+        {"name": name, "ns": _NAMESPACE, "value": value}
+        for name, value in sorted(values.items())
+        if value
+    ]
 
 
 def _resource(uuid: str, title: str, digest: str) -> dict[str, Any]:
     """A content that is named by its digest: the evidence of the task has it under the same digest."""
     value = digest.removeprefix("sha256-")
     hashes = [{"algorithm": "SHA-256", "value": value}]
-    return {"uuid": uuid, "title": title, "rlinks": [{"href": f"urn:agent-resolver:{digest}", "hashes": hashes}]}
+    return {
+        "uuid": uuid,
+        "title": title,
+        "rlinks": [{"href": f"urn:agent-resolver:{digest}", "hashes": hashes}],
+    }

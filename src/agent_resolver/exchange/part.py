@@ -12,7 +12,14 @@ from agent_resolver.schema.limit import MAX_SOURCE_LIST, MAX_SOURCE_TEXT
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _MAX_DESCRIPTION: Final = 500
-_KINDS: Final = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+_KINDS: Final = {
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 
 class EntryRefused(Exception):
@@ -22,7 +29,12 @@ class EntryRefused(Exception):
 class Part:
     """A value of a source, and the list that takes the faults of its entry. A value of null counts as absent."""
 
-    def __init__(self, value: Any, at: tuple[str | int, ...] = (), faults: list[Issue] | None = None) -> None:  # noqa: ANN401 - any JSON value
+    def __init__(
+        self,
+        value: Any,  # noqa: ANN401 - any JSON value
+        at: tuple[str | int, ...] = (),
+        faults: list[Issue] | None = None,
+    ) -> None:
         self.value = value
         self.at = at
         self.faults: list[Issue] = [] if faults is None else faults
@@ -50,9 +62,15 @@ class Part:
         if not self._expect(list):
             return []
         if len(self.value) > MAX_SOURCE_LIST:
-            self.refuse(IssueCode.LIMIT, f"Array must contain at most {MAX_SOURCE_LIST} element(s)")
+            self.refuse(
+                IssueCode.LIMIT,
+                f"Array must contain at most {MAX_SOURCE_LIST} element(s)",
+            )
             return []
-        return [Part(value, (*self.at, position), self.faults) for position, value in enumerate(self.value)]
+        return [
+            Part(value, (*self.at, position), self.faults)
+            for position, value in enumerate(self.value)
+        ]
 
     def text(self) -> str | None:
         """A text of one line; None where it is absent or empty."""
@@ -60,7 +78,9 @@ class Part:
             return None
         text: str = self.value.strip()
         if len(text) > MAX_SOURCE_TEXT:
-            self.refuse(IssueCode.LIMIT, f"Text is longer than {MAX_SOURCE_TEXT} characters")
+            self.refuse(
+                IssueCode.LIMIT, f"Text is longer than {MAX_SOURCE_TEXT} characters"
+            )
             return None
         self._refuse_unprintable(text)
         return text or None
@@ -70,7 +90,9 @@ class Part:
         text = self.text()
         if text is not None:
             return text
-        if self.value is None or (isinstance(self.value, str) and not self.value.strip()):
+        if self.value is None or (
+            isinstance(self.value, str) and not self.value.strip()
+        ):
             self.refuse(IssueCode.REQUIRED, "Required")
         raise EntryRefused
 
@@ -80,9 +102,14 @@ class Part:
             return None
         text = " ".join(self.value[: 8 * _MAX_DESCRIPTION].split())
         self._refuse_control(text)
-        # What joins emoji is left out as well: no one would notice what else could be hidden with it.
+        # What joins emoji is left out as well: no one would notice what else could be
+        # hidden with it.
         text = "".join(sign for sign in text if sign.isprintable())
-        return text if len(text) <= _MAX_DESCRIPTION else f"{text[:_MAX_DESCRIPTION].rstrip()}…"
+        return (
+            text
+            if len(text) <= _MAX_DESCRIPTION
+            else f"{text[:_MAX_DESCRIPTION].rstrip()}…"
+        )
 
     def texts(self) -> tuple[str, ...]:
         """The texts of a list."""
@@ -92,7 +119,9 @@ class Part:
     def words(self) -> tuple[str, ...]:
         """The words of a command line, each as it is: an empty one, or spaces at its ends, may be what is meant."""
         stated = [element for element in self.elements() if element]
-        return tuple("" if element.text() is None else element.value for element in stated)
+        return tuple(
+            "" if element.text() is None else element.value for element in stated
+        )
 
     def flag(self) -> bool:
         """True if the value is true; an absent one is not."""
@@ -107,7 +136,9 @@ class Part:
         """Record a fault here, and go on to find others."""
         self.faults.append(Issue(at=self.at, code=code, message=message, hint=hint))
 
-    def refuse_entry(self, code: IssueCode, message: str, hint: str = "") -> EntryRefused:
+    def refuse_entry(
+        self, code: IssueCode, message: str, hint: str = ""
+    ) -> EntryRefused:
         """Record a fault here after which nothing else can be said about the entry; for the caller to raise."""
         self.refuse(code, message, hint)
         return EntryRefused()
@@ -118,7 +149,9 @@ class Part:
             return False
         if type(self.value) is not kind:
             received = _KINDS.get(type(self.value), "another value")
-            self.refuse(IssueCode.INVALID_TYPE, f"Expected {_KINDS[kind]}, received {received}")
+            self.refuse(
+                IssueCode.INVALID_TYPE, f"Expected {_KINDS[kind]}, received {received}"
+            )
             return False
         return True
 
@@ -128,7 +161,11 @@ class Part:
             return
         hidden = next(sign for sign in text if not sign.isprintable())
         word = "control character" if _CONTROL.match(hidden) else "invisible character"
-        self.refuse(IssueCode.CONTROL_CHARACTER, f"Holds the {word} U+{ord(hidden):04X}", "remove it")
+        self.refuse(
+            IssueCode.CONTROL_CHARACTER,
+            f"Holds the {word} U+{ord(hidden):04X}",
+            "remove it",
+        )
 
     def _refuse_control(self, text: str) -> None:
         found = _CONTROL.search(text)

@@ -38,13 +38,17 @@ class ProposedRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
     why: str
 
 
-def with_own_categories(entries: Sequence[IndexEntry], server_ids: Iterable[str]) -> tuple[IndexEntry, ...]:
+def with_own_categories(
+    entries: Sequence[IndexEntry], server_ids: Iterable[str]
+) -> tuple[IndexEntry, ...]:
     """The same entries; a server without a category of its own gets one: a requirement must mean it alone."""
     named = set(server_ids)
     pairs = [(entry.id, entry.categories) for entry in entries]
     taken = {category for _, categories in pairs for category in categories}
     return tuple(
-        _with_category(entry, taken) if entry.id in named and not _own_category(entry.id, pairs) else entry
+        _with_category(entry, taken)
+        if entry.id in named and not _own_category(entry.id, pairs)
+        else entry
         for entry in entries
     )
 
@@ -82,22 +86,43 @@ def _joined(wishes: Iterable[Wish]) -> dict[str, Wish]:
             continue
         places = dict.fromkeys((*other.where.split(", "), *wish.where.split(", ")))
         # A file that names no tools wants all of them.
-        tools = tuple(dict.fromkeys((*other.tools, *wish.tools))) if other.tools and wish.tools else ()
+        tools = (
+            tuple(dict.fromkeys((*other.tools, *wish.tools)))
+            if other.tools and wish.tools
+            else ()
+        )
         is_stated = "stated" in {other.certainty, wish.certainty}
-        found[wish.server_id] = Wish(wish.server_id, ", ".join(places), tools, "stated" if is_stated else "derived")
+        found[wish.server_id] = Wish(
+            wish.server_id,
+            ", ".join(places),
+            tools,
+            "stated" if is_stated else "derived",
+        )
     return found
 
 
-def _propose(server: Server, own_category: str, wish: Wish, allowed: Sequence[str]) -> ProposedRequirement:
+def _propose(
+    server: Server, own_category: str, wish: Wish, allowed: Sequence[str]
+) -> ProposedRequirement:
     scopes, certainty, why = _scopes_for(server, wish)
     category = own_category or next(iter(server.categories), server.id)
     if not own_category:
         certainty, why = "guessed", f"{why}; other servers have the category too"
-    permissions = tuple(sorted(scope for scope in scopes if any(matches(pattern, scope) for pattern in allowed)))
+    permissions = tuple(
+        sorted(
+            scope
+            for scope in scopes
+            if any(matches(pattern, scope) for pattern in allowed)
+        )
+    )
     if scopes and not permissions:
         why = f"none of its scopes is allowed: {', '.join(sorted(scopes))}"
     return ProposedRequirement(
-        server=server.id, category=category, permissions=permissions, certainty=certainty, why=why
+        server=server.id,
+        category=category,
+        permissions=permissions,
+        certainty=certainty,
+        why=why,
     )
 
 
@@ -108,12 +133,22 @@ def _scopes_for(server: Server, wish: Wish) -> tuple[set[str], Certainty, str]:
     needs = server.tool_scopes or {}
     unknown = [tool for tool in wish.tools if tool not in needs]
     if unknown:
-        return set(), wish.certainty, f"{named}; which scopes open `{unknown[0]}` is not known"
+        return (
+            set(),
+            wish.certainty,
+            f"{named}; which scopes open `{unknown[0]}` is not known",
+        )
     tools = wish.tools or tuple(needs)
-    scopes = {scope for tool in wish.tools for scope in needs[tool]} or set(server.scopes)
+    scopes = {scope for tool in wish.tools for scope in needs[tool]} or set(
+        server.scopes
+    )
     which = "the tools that it names" if wish.tools else "every tool"
     if any(tool in server.drafted for tool in tools):
-        return scopes, "derived", f"{named}; the scopes of {which} are drafted from what the server says"
+        return (
+            scopes,
+            "derived",
+            f"{named}; the scopes of {which} are drafted from what the server says",
+        )
     return scopes, wish.certainty, f"{named}; the index states the scopes of {which}"
 
 
@@ -128,10 +163,16 @@ def _own_category(server_id: str, pairs: Iterable[tuple[str, Sequence[str]]]) ->
             others.update(categories)
     free = [category for category in own if category not in others]
     spelled = _WORD.sub("-", server_id.lower())
-    return min(free, key=lambda category: (category != server_id, category != spelled, category), default="")
+    return min(
+        free,
+        key=lambda category: (category != server_id, category != spelled, category),
+        default="",
+    )
 
 
-def agent_file_text(name: str, made_by: str, requirements: Sequence[ProposedRequirement]) -> str:
+def agent_file_text(
+    name: str, made_by: str, requirements: Sequence[ProposedRequirement]
+) -> str:
     """An agent file with these requirements. Those that cannot be stated yet are comments."""
     lines = [
         "---",
@@ -159,17 +200,25 @@ def agent_file_text(name: str, made_by: str, requirements: Sequence[ProposedRequ
 
 def _requirement_lines(requirement: ProposedRequirement) -> list[str]:
     category = json.dumps(requirement.category, ensure_ascii=False)
-    # Names come from files of others: a line break in one must not add a line that counts.
+    # Names come from files of others: a line break in one must not add a line that
+    # counts.
     comment = "".join(
-        sign if sign.isprintable() else " " for sign in f"    # {requirement.certainty}: {requirement.why}"
+        sign if sign.isprintable() else " "
+        for sign in f"    # {requirement.certainty}: {requirement.why}"
     )
     if not requirement.permissions:
         return [comment, f"    # - category: {category}", "    #   permissions: []"]
-    permissions = [f"        - {json.dumps(scope, ensure_ascii=False)}" for scope in requirement.permissions]
+    permissions = [
+        f"        - {json.dumps(scope, ensure_ascii=False)}"
+        for scope in requirement.permissions
+    ]
     return [comment, f"    - category: {category}", "      permissions:", *permissions]
 
 
 def missing_lines(requirement: ProposedRequirement) -> str:
     """The requirement on one line, for a person to add to an agent file."""
-    values: Mapping[str, object] = {"category": requirement.category, "permissions": requirement.permissions}
+    values: Mapping[str, object] = {
+        "category": requirement.category,
+        "permissions": requirement.permissions,
+    }
     return f"- {json.dumps(values, ensure_ascii=False)}"

@@ -22,5 +22,7 @@ def reached_name(entry: IndexEntry) -> str:
     if package is None:
         words = masked_arguments([launch.command, *launch.args])
         return " ".join(_VERSION.sub("", word) for word in words)
-    name = _DEFAULT_HOST.sub("", package.name) if package.kind == "oci" else package.name
+    name = (
+        _DEFAULT_HOST.sub("", package.name) if package.kind == "oci" else package.name
+    )
     return f"{package.kind}:{name}"

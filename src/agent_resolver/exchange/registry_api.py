@@ -15,7 +15,8 @@ MAX_PAGES: Final = 2_000
 """The most pages that one sync may take."""
 _ALWAYS_ASKED: Final = {
     "limit": "100",
-    # Otherwise a registry leaves out what it has withdrawn, and nothing would say so to an index that has it.
+    # Otherwise a registry leaves out what it has withdrawn, and nothing would say so to
+    # an index that has it.
     "include_deleted": "true",
 }
 _MAX_CURSOR: Final = 4_096
@@ -60,7 +61,9 @@ def is_registry(url: str) -> bool:
     return not path or path.endswith("/servers")
 
 
-def fetch_registry(fetcher: Fetcher, url: str, updated_since: str = "") -> RegistryPages:
+def fetch_registry(
+    fetcher: Fetcher, url: str, updated_since: str = ""
+) -> RegistryPages:
     """Every page of a registry's list of servers.
 
     Args:
@@ -77,16 +80,27 @@ def fetch_registry(fetcher: Fetcher, url: str, updated_since: str = "") -> Regis
     parts: list[FetchedPart] = []
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
-        query = {**narrowing, **_ALWAYS_ASKED, "cursor": cursor, "updated_since": updated_since}
-        fetched = fetcher.get(f"{address}?{urlencode({key: value for key, value in query.items() if value})}")
+        query = {
+            **narrowing,
+            **_ALWAYS_ASKED,
+            "cursor": cursor,
+            "updated_since": updated_since,
+        }
+        fetched = fetcher.get(
+            f"{address}?{urlencode({key: value for key, value in query.items() if value})}"
+        )
         page = _page_of(fetched)
         parts.append(part_of(fetched))
-        servers.update((server_key(fetched.url, server), server) for server in page.servers)
+        servers.update(
+            (server_key(fetched.url, server), server) for server in page.servers
+        )
         following = _cursor_after(page)
         if not following:
             return RegistryPages(servers, tuple(parts), newest_change(servers.values()))
         if following in seen or len(following) > _MAX_CURSOR:
-            raise FetchFailed(fetched.url, "names a page that it named before: its list has no end")
+            raise FetchFailed(
+                fetched.url, "names a page that it named before: its list has no end"
+            )
         seen.add(following)
         cursor = following
     raise FetchFailed(address, f"has more than {MAX_PAGES:,} pages")
@@ -95,7 +109,9 @@ def fetch_registry(fetcher: Fetcher, url: str, updated_since: str = "") -> Regis
 def part_of(fetched: Fetched) -> FetchedPart:
     """What is kept about a document that was fetched."""
     content = fetched.content
-    return FetchedPart(public_form(fetched.url), f"sha256-{sha256(content).hexdigest()}", len(content))
+    return FetchedPart(
+        public_form(fetched.url), f"sha256-{sha256(content).hexdigest()}", len(content)
+    )
 
 
 def server_key(url: str, server: Mapping[str, Any]) -> ServerKey:
@@ -107,7 +123,9 @@ def server_key(url: str, server: Mapping[str, Any]) -> ServerKey:
     inner = server.get("server", server)
     name = inner.get("name") if isinstance(inner, dict) else None
     if not isinstance(name, str) or not name:
-        raise FetchFailed(url, "lists a server without a name: it is not a page of the registry's API")
+        raise FetchFailed(
+            url, "lists a server without a name: it is not a page of the registry's API"
+        )
     detail = inner.get("version_detail")
     older = detail.get("version") if isinstance(detail, dict) else None
     version = inner.get("version") or older
@@ -148,7 +166,9 @@ def _page_of(fetched: Fetched) -> _Page:
     try:
         return msgspec.json.decode(fetched.content, type=_Page)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FetchFailed(fetched.url, f"is not a page of the registry's API: {error}") from None
+        raise FetchFailed(
+            fetched.url, f"is not a page of the registry's API: {error}"
+        ) from None
 
 
 def _cursor_after(page: _Page) -> str:

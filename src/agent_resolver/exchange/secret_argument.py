@@ -9,8 +9,12 @@ _WORDS: Final = (
     r"token|api[-_.]?key|secret|password|passwd|passcode|pass|pwd|passphrase|pat|bearer|jwt|cookie|credentials?"
     r"|authorization|access[-_]?key|secret[-_]?key|private[-_]?key"
 )
-_JOINED_WORDS: Final = r"Token|Secret|Password|Passwd|Passphrase|(?:Api|Account|Access|Secret|Private)Key"
-_SECRET_NAME: Final = re.compile(rf"(?i:(?:.*[-_.])?(?:{_WORDS}))|.*[a-z0-9](?:{_JOINED_WORDS})")
+_JOINED_WORDS: Final = (
+    r"Token|Secret|Password|Passwd|Passphrase|(?:Api|Account|Access|Secret|Private)Key"
+)
+_SECRET_NAME: Final = re.compile(
+    rf"(?i:(?:.*[-_.])?(?:{_WORDS}))|.*[a-z0-9](?:{_JOINED_WORDS})"
+)
 """The name of an option or variable whose value is a secret."""
 _WORDED: Final = re.compile(
     rf"(?P<name>(?<![A-Za-z])(?i:{_WORDS})|(?<![A-Z])(?:{_JOINED_WORDS})|(?<![\w-])(?i:key))"
@@ -23,7 +27,9 @@ _PLAIN_VALUE: Final = re.compile(r"(?i:true|false|null|none)")
 _WEB_SCHEMES: Final = frozenset({"http", "https", "ws", "wss", "git+http", "git+https"})
 _DOUBTFUL_NAME: Final = re.compile(rf".*(?:{_WORDS}|key|auth).*", re.IGNORECASE)
 """The name of an option that may take a secret: `--auth-type`, `--key`."""
-_FILE_NAME: Final = re.compile(r"(?:.*(?:credentials?|private[-_]?key)|key)", re.IGNORECASE)
+_FILE_NAME: Final = re.compile(
+    r"(?:.*(?:credentials?|private[-_]?key)|key)", re.IGNORECASE
+)
 """The name of an option or variable that may take the path of a file with a secret."""
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w./ -]*\.[A-Za-z]{2,8}")
 _KNOWN_KEY: Final = re.compile(
@@ -41,30 +47,44 @@ _REFERENCE: Final = re.compile(
 _COMMAND_REFERENCE: Final = re.compile(r"\$\([^()]*\)")
 _SCHEME_WORD: Final = re.compile(r"^(?:bearer|basic|token)\b", re.IGNORECASE)
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*)\s*:\s*(?P<value>.+)")
-_SURE_HEADER: Final = re.compile(r"(?:x-[^:]*|authorization\s*):|[^:]*:\s", re.IGNORECASE)
+_SURE_HEADER: Final = re.compile(
+    r"(?:x-[^:]*|authorization\s*):|[^:]*:\s", re.IGNORECASE
+)
 """A header whatever option it follows; others may be a scope or an image: `token:read`, `acme-secret:1.0`."""
 _HEADER_OPTIONS: Final = frozenset({"H", "header", "headers"})
 _BEARER: Final = re.compile(r"(?:bearer|basic)\s+(?P<value>\S.*)", re.IGNORECASE)
 _NAME_AND_PASSWORD: Final = re.compile(r"[\w.@+-]+:(?!\d+$)(?P<value>[^\s:/]+)")
 """A user and a password; a user and a group of numbers is none."""
-_PASSWORD_PROGRAM: Final = re.compile(r"(?:.*[/\\])?(?:mysql\w*|mariadb[\w-]*|sshpass)(?:\.exe)?")
+_PASSWORD_PROGRAM: Final = re.compile(
+    r"(?:.*[/\\])?(?:mysql\w*|mariadb[\w-]*|sshpass)(?:\.exe)?"
+)
 """Programs that take a password directly behind `-p`."""
 _PASSWORD_IN_SCRIPT: Final = re.compile(
     r"(?<![\w-])(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\s(?:[^|;&]{0,200}\s)?-p(?P<value>[^\s$<]\S*)"
     r"|(?<![\w-])(?:curl|wget|http)\s(?:[^|;&]{0,200}\s)?(?:-u|--user)[\s=]*[\"']?[\w.@+-]+:(?P<word>[^\s:/$<]+)"
 )
-_USER_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--http-auth"})
+_USER_OPTIONS: Final = frozenset(
+    {"-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--http-auth"}
+)
 _CONTAINER_COMMANDS: Final = frozenset({"run", "exec", "create"})
-_RANDOM_SEGMENT: Final = re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}")
+_RANDOM_SEGMENT: Final = re.compile(
+    r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9_=-]{24,}"
+)
 """A part of the path of an address that no person would choose, which some services use as a password."""
-_SIGNATURE_NAME: Final = re.compile(r"(?:.*[-_.])?(?:sig|signature|auth)", re.IGNORECASE)
+_SIGNATURE_NAME: Final = re.compile(
+    r"(?:.*[-_.])?(?:sig|signature|auth)", re.IGNORECASE
+)
 """The name of a part of a query that is a secret in an address, and something else as an option."""
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.-]{20,}")
 
 
 def secret_arguments(arguments: Sequence[str]) -> list[int]:
     """The positions of the arguments that hold what looks like a secret."""
-    named = {position for position, name, value in _named_values(arguments) if _is_secret(name, value)}
+    named = {
+        position
+        for position, name, value in _named_values(arguments)
+        if _is_secret(name, value)
+    }
     return sorted(named.union(_nameless_passwords(arguments)))
 
 
@@ -73,15 +93,26 @@ def _nameless_passwords(arguments: Sequence[str]) -> Iterator[int]:
     takes_password = in_container = False
     before = ""
     for position, argument in enumerate(arguments):
-        if takes_password and re.fullmatch("-p.+", argument) and _is_literal(argument[2:]):
+        if (
+            takes_password
+            and re.fullmatch("-p.+", argument)
+            and _is_literal(argument[2:])
+        ):
             yield position
         joined = re.fullmatch("(?:-u|--user=|--proxy-user=)(.+:.+)", argument)
         user = joined[1] if joined else argument
         found = _NAME_AND_PASSWORD.fullmatch(user)
         # Behind `docker run`, it is a user and a group.
-        if found and (joined or before in _USER_OPTIONS) and not in_container and _is_literal(found["value"]):
+        if (
+            found
+            and (joined or before in _USER_OPTIONS)
+            and not in_container
+            and _is_literal(found["value"])
+        ):
             yield position
-        takes_password = takes_password or _PASSWORD_PROGRAM.fullmatch(argument) is not None
+        takes_password = (
+            takes_password or _PASSWORD_PROGRAM.fullmatch(argument) is not None
+        )
         in_container = in_container or argument in _CONTAINER_COMMANDS
         before = argument
 
@@ -89,7 +120,10 @@ def _nameless_passwords(arguments: Sequence[str]) -> Iterator[int]:
 def masked_arguments(arguments: Sequence[str]) -> list[str]:
     """The arguments to show to a person, with `***` in place of each that looks like a secret."""
     secret = set(secret_arguments(arguments))
-    return ["***" if position in secret else argument for position, argument in enumerate(arguments)]
+    return [
+        "***" if position in secret else argument
+        for position, argument in enumerate(arguments)
+    ]
 
 
 def has_secret(address: str) -> bool:
@@ -106,10 +140,16 @@ def has_secret(address: str) -> bool:
         return True
     if _has_worded(unquote(address)):
         return True
-    pairs = (pair.partition("=") for pair in re.split("[&;]", unquote(f"{parts.query}&{parts.fragment}")))
+    pairs = (
+        pair.partition("=")
+        for pair in re.split("[&;]", unquote(f"{parts.query}&{parts.fragment}"))
+    )
     if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
         return True
-    has_pair = any(_is_secret(name, value) or _is_signature(name, value) for name, _, value in pairs)
+    has_pair = any(
+        _is_secret(name, value) or _is_signature(name, value)
+        for name, _, value in pairs
+    )
     return has_pair or _KNOWN_KEY.search(address) is not None
 
 
@@ -125,14 +165,18 @@ def is_known_key(word: str) -> bool:
 
 def references_in(text: str) -> tuple[str, ...]:
     """The names of the variables that a text refers to, such as `${NAME}` or `${NAME:-default}`."""
-    return tuple(dict.fromkeys(re.findall(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}", text)))
+    return tuple(
+        dict.fromkeys(re.findall(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}", text))
+    )
 
 
 def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Each argument that has a value, with the name of its option, and whether the next argument is that value."""
     option = ""
     for position, argument in enumerate(arguments):
-        if option and (not argument.startswith("-") or _is_dashed_secret(option, argument)):
+        if option and (
+            not argument.startswith("-") or _is_dashed_secret(option, argument)
+        ):
             yield position, option, argument
         option = ""
         name, equals, value = argument.partition("=")
@@ -147,7 +191,10 @@ def _named_values(arguments: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 
 def _is_dashed_secret(option: str, argument: str) -> bool:
     """True if what follows an option that takes a secret is longer than `-v`, and not written like `--verbose`."""
-    return bool(_SECRET_NAME.fullmatch(option)) and re.fullmatch(r"-[^-].+", argument) is not None
+    return (
+        bool(_SECRET_NAME.fullmatch(option))
+        and re.fullmatch(r"-[^-].+", argument) is not None
+    )
 
 
 def _has_worded(text: str) -> bool:
@@ -164,7 +211,9 @@ def _has_worded(text: str) -> bool:
 def _is_secret(name: str, value: str) -> bool:
     if _KNOWN_KEY.search(value) or (not name and "://" in value and has_secret(value)):
         return True
-    if not name and (_has_worded(value) or _PASSWORD_IN_SCRIPT.search(value) or _is_bearer(value)):
+    if not name and (
+        _has_worded(value) or _PASSWORD_IN_SCRIPT.search(value) or _is_bearer(value)
+    ):
         return True
     if _FILE_NAME.fullmatch(name) and _PATH.fullmatch(value):
         return False
@@ -172,9 +221,15 @@ def _is_secret(name: str, value: str) -> bool:
         return _is_literal(value)
     is_header = name in _HEADER_OPTIONS or _SURE_HEADER.match(value)
     header = _HEADER.fullmatch(value) if is_header else None
-    if header and _SECRET_NAME.fullmatch(header["name"].removeprefix("x-").removeprefix("X-")):
+    if header and _SECRET_NAME.fullmatch(
+        header["name"].removeprefix("x-").removeprefix("X-")
+    ):
         return _is_literal(header["value"])
-    return bool(name) and _DOUBTFUL_NAME.fullmatch(name) is not None and _RANDOM.fullmatch(value) is not None
+    return (
+        bool(name)
+        and _DOUBTFUL_NAME.fullmatch(name) is not None
+        and _RANDOM.fullmatch(value) is not None
+    )
 
 
 def _is_bearer(value: str) -> bool:

@@ -8,7 +8,9 @@ from unicodedata import normalize
 
 _MAX_LENGTH: Final = 80
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_PATH: Final = re.compile(r"[/~]|[A-Za-z]:[\\/]|(?:.*[/\\])?\.{1,2}(?:[/\\]|$)|.*\\", re.DOTALL)
+_PATH: Final = re.compile(
+    r"[/~]|[A-Za-z]:[\\/]|(?:.*[/\\])?\.{1,2}(?:[/\\]|$)|.*\\", re.DOTALL
+)
 
 
 def mapped_id(name: str) -> str:
@@ -17,7 +19,11 @@ def mapped_id(name: str) -> str:
     The characters of an id are letters and digits of ASCII, dots, dashes and underscores; runs of others become a dash.
     """
     # Decomposed, a letter with an accent is the letter and the accent.
-    plain = normalize("NFKD", name).encode("ascii", "ignore").decode() if name.isprintable() else name
+    plain = (
+        normalize("NFKD", name).encode("ascii", "ignore").decode()
+        if name.isprintable()
+        else name
+    )
     readable = _REFUSED.sub("-", plain).strip("-._")
     if not readable:
         return f"server-{_digest_of(name)}"

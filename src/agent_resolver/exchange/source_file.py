@@ -12,10 +12,22 @@ from agent_resolver.exchange.imported import Imported, Source
 from agent_resolver.exchange.jsonc import strict_json
 from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.json_tree import parse_json
-from agent_resolver.schema.limit import MAX_SOURCE_BYTES, MAX_SOURCE_ENTRIES, MAX_SOURCE_FILES, MAX_SOURCE_NODES
+from agent_resolver.schema.limit import (
+    MAX_SOURCE_BYTES,
+    MAX_SOURCE_ENTRIES,
+    MAX_SOURCE_FILES,
+    MAX_SOURCE_NODES,
+)
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, decode, unreadable
 from agent_resolver.schema.toml_tree import parse_toml
-from agent_resolver.schema.tree import Item, Mapping, Node, Sequence as TreeSequence, find, plain
+from agent_resolver.schema.tree import (
+    Item,
+    Mapping,
+    Node,
+    Sequence as TreeSequence,
+    find,
+    plain,
+)
 from agent_resolver.schema.yaml_tree import parse_yaml
 from agent_resolver.storage.errors import FileError, OversizeFile, UnreadableFile
 from agent_resolver.storage.file import read_bounded
@@ -70,7 +82,11 @@ def read_sources(paths: Sequence[str], forced: str | None = None) -> SourcesRead
             continue
         count += len(reading.imported.entries)
         if count > MAX_SOURCE_ENTRIES:
-            reading = _only_fault(path, IssueCode.LIMIT, f"More than {MAX_SOURCE_ENTRIES} servers in all sources")
+            reading = _only_fault(
+                path,
+                IssueCode.LIMIT,
+                f"More than {MAX_SOURCE_ENTRIES} servers in all sources",
+            )
             readings.append(reading)
             break
         readings.append(reading)
@@ -88,7 +104,8 @@ def read_content(path: str, raw: bytes) -> Node:
         return parse_toml(text)
     if path.endswith((".yaml", ".yml")):
         return parse_yaml(text, most=MAX_SOURCE_NODES)
-    # Each value but the first comes after one of these, so that a file of many small ones is refused before it is read.
+    # Each value but the first comes after one of these, so that a file of many small
+    # ones is refused before it is read.
     if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_SOURCE_NODES:
         raise unreadable(IssueCode.LIMIT, f"More than {MAX_SOURCE_NODES} values")
     return parse_json(strict_json(text))
@@ -100,7 +117,9 @@ def _listed_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
     for path in paths:
         if not os.path.isdir(path):
             if _SCHEME.match(path):
-                raise UnreadableFile(path, "is an address: download it first, then name the file")
+                raise UnreadableFile(
+                    path, "is an address: download it first, then name the file"
+                )
             listed = [(path, True)]
         else:
             listed = [(found, False) for found in _files_in(path)]
@@ -116,7 +135,11 @@ def _files_in(folder: str) -> list[str]:
         names = files_below(folder, "")
     except OSError as error:
         raise UnreadableFile(folder, f"cannot be read: {error.strerror}") from error
-    found = [name for name in names if name.endswith(_SUFFIXES) and not _is_beside_server(name, names)]
+    found = [
+        name
+        for name in names
+        if name.endswith(_SUFFIXES) and not _is_beside_server(name, names)
+    ]
     if len(found) > MAX_SOURCE_FILES:
         raise OversizeFile(folder, f"has more than {MAX_SOURCE_FILES:,} files to read")
     hidden = [name for name in _HIDDEN if os.path.isfile(os.path.join(folder, name))]
@@ -129,7 +152,9 @@ def _is_beside_server(name: str, names: Container[str]) -> bool:
     return base == _TOOLS and f"{folder}{slash}server.yaml" in names
 
 
-def _read_file(path: str, forced: str | None, *, is_named: bool) -> SourceReading | None:
+def _read_file(
+    path: str, forced: str | None, *, is_named: bool
+) -> SourceReading | None:
     """What comes of a file; None for one below a folder that is of no known format."""
     try:
         raw = read_bounded(path, MAX_SOURCE_BYTES)
@@ -158,18 +183,32 @@ def _source_of(path: str, content: object) -> Source:
     if not os.path.isfile(tools) or os.path.basename(path) == _TOOLS:
         return Source(content, name)
     try:
-        return Source(content, name, plain(read_content(tools, read_bounded(tools, MAX_SOURCE_BYTES))))
+        return Source(
+            content,
+            name,
+            plain(read_content(tools, read_bounded(tools, MAX_SOURCE_BYTES))),
+        )
     except (FileError, Unreadable):
-        return Source(content, name)  # Only names of tools are read from it, for a note.
+        return Source(
+            content, name
+        )  # Only names of tools are read from it, for a note.
 
 
 def _unrecognised(path: str, forced: str | None) -> SourceReading:
     known = "; ".join(f"{each.name} ({each.title})" for each in FORMATS)
-    what = f"the format `{forced}`" if forced else "a format that an index is imported from"
-    return _only_fault(path, IssueCode.UNKNOWN_FORMAT, f"Not of {what}", f"the formats are: {known}")
+    what = (
+        f"the format `{forced}`"
+        if forced
+        else "a format that an index is imported from"
+    )
+    return _only_fault(
+        path, IssueCode.UNKNOWN_FORMAT, f"Not of {what}", f"the formats are: {known}"
+    )
 
 
-def _only_fault(path: str, code: IssueCode, message: str, hint: str = "") -> SourceReading:
+def _only_fault(
+    path: str, code: IssueCode, message: str, hint: str = ""
+) -> SourceReading:
     issue = Issue(at=(), code=code, message=message, hint=hint)
     return SourceReading(path, imported=Imported(faults=(issue,)))
 
@@ -201,5 +240,9 @@ def _refuse_double_member(items: Sequence[Item]) -> None:
     seen: set[str] = set()
     for item in items:
         if item.key in seen:
-            raise unreadable(IssueCode.DUPLICATE_KEY, f"Duplicate key `{item.key}`", (item.line, item.column))
+            raise unreadable(
+                IssueCode.DUPLICATE_KEY,
+                f"Duplicate key `{item.key}`",
+                (item.line, item.column),
+            )
         seen.add(item.key)

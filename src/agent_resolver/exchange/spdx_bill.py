@@ -36,7 +36,10 @@ def spdx_text(bill: Bill) -> str:
 def spdx_document(bill: Bill) -> Document:
     """The bill as the library has it, which can check it."""
     tool = Actor(ActorType.TOOL, f"agent-resolver-{__version__}")
-    named = {f"SPDXRef-Server-{place}": server for place, server in enumerate(bill.servers, 1)}
+    named = {
+        f"SPDXRef-Server-{place}": server
+        for place, server in enumerate(bill.servers, 1)
+    }
     creation = CreationInfo(
         spdx_version="SPDX-2.3",
         spdx_id=_DOCUMENT,
@@ -45,15 +48,31 @@ def spdx_document(bill: Bill) -> Document:
         creators=[tool],
         created=bill.time,
     )
-    root = Package(_AGENT, bill.name, SpdxNoAssertion(), version=bill.version or None, files_analyzed=False)
+    root = Package(
+        _AGENT,
+        bill.name,
+        SpdxNoAssertion(),
+        version=bill.version or None,
+        files_analyzed=False,
+    )
     return Document(
         creation,
-        packages=[root, *(_package_of(place, server) for place, server in named.items())],
+        packages=[
+            root,
+            *(_package_of(place, server) for place, server in named.items()),
+        ],
         relationships=[
             Relationship(_DOCUMENT, RelationshipType.DESCRIBES, _AGENT),
-            *(Relationship(_AGENT, RelationshipType.DEPENDS_ON, place) for place in named),
+            *(
+                Relationship(_AGENT, RelationshipType.DEPENDS_ON, place)
+                for place in named
+            ),
         ],
-        annotations=[note for place, server in named.items() for note in _annotations_of(place, server, bill, tool)],
+        annotations=[
+            note
+            for place, server in named.items()
+            for note in _annotations_of(place, server, bill, tool)
+        ],
     )
 
 
@@ -72,6 +91,10 @@ def _package_of(place: str, server: BillServer) -> Package:
     )
 
 
-def _annotations_of(place: str, server: BillServer, bill: Bill, tool: Actor) -> Iterator[Annotation]:
+def _annotations_of(
+    place: str, server: BillServer, bill: Bill, tool: Actor
+) -> Iterator[Annotation]:
     for name, value in server.properties:
-        yield Annotation(place, AnnotationType.OTHER, tool, bill.time, f"{name}={value}")
+        yield Annotation(
+            place, AnnotationType.OTHER, tool, bill.time, f"{name}={value}"
+        )

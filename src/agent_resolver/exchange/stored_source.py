@@ -53,7 +53,9 @@ class _KeptPage(Struct):
 class DamagedSource(ResolverError):
     """What is kept of a source is not what was stored."""
 
-    def __init__(self, path: str, problem: str, hint: str = "fetch all of it again with `--full`") -> None:
+    def __init__(
+        self, path: str, problem: str, hint: str = "fetch all of it again with `--full`"
+    ) -> None:
         super().__init__(f"`{path}`: {problem}")
         self.hint = hint
 
@@ -76,7 +78,8 @@ class StoredSource:
     def __init__(self, folder: str, name: str) -> None:
         self.folder = os.path.join(folder, name)
         self._manifest_path = f"{self.folder}.sync"
-        # Where the folder really is if nothing in it is a link: the folder of the project alone may be reached by one.
+        # Where the folder really is if nothing in it is a link: the folder of the
+        # project alone may be reached by one.
         root = os.path.realpath(os.path.dirname(folder) or os.curdir)
         self._real_folder = os.path.join(root, os.path.basename(folder), name)
 
@@ -96,9 +99,13 @@ class StoredSource:
             raise
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DamagedSource(self._manifest_path, str(error)) from None
-        # A repository may bring this file: what it names is read, and removed by the next sync.
+        # A repository may bring this file: what it names is read, and removed by the
+        # next sync.
         if not all(map(_is_file_name, manifest.files)):
-            raise DamagedSource(self._manifest_path, "it names a file outside of the folder of the source")
+            raise DamagedSource(
+                self._manifest_path,
+                "it names a file outside of the folder of the source",
+            )
         return manifest
 
     def servers(self, manifest: SourceManifest) -> dict[ServerKey, Any]:
@@ -113,7 +120,12 @@ class StoredSource:
             try:
                 raw = read_bounded(path, _MAX_FILE_BYTES)
                 page = msgspec.json.decode(raw, type=_KeptPage)
-            except (FileError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            except (
+                FileError,
+                msgspec.MsgspecError,
+                UnicodeDecodeError,
+                RecursionError,
+            ) as error:
                 raise DamagedSource(path, str(error)) from None
             if _digest(raw) != digest:
                 raise DamagedSource(path, "it was edited since it was stored")
@@ -129,15 +141,26 @@ class StoredSource:
         with exclusively_in_folder(self._manifest_path):
             return self._replace(manifest, files)
 
-    def _replace(self, manifest: SourceManifest, files: Mapping[str, bytes]) -> list[str]:
+    def _replace(
+        self, manifest: SourceManifest, files: Mapping[str, bytes]
+    ) -> list[str]:
         known = self._known_files()
-        manifest = msgspec.structs.replace(manifest, files={name: _digest(files[name]) for name in sorted(files)})
+        manifest = msgspec.structs.replace(
+            manifest, files={name: _digest(files[name]) for name in sorted(files)}
+        )
         _refuse_link(self._manifest_path, f"{self._real_folder}.sync")
         contents = {self._path_of(name): files[name] for name in sorted(files)}
         contents[self._manifest_path] = to_json(manifest)
-        removed = {self._path_of(name): known[name] for name in sorted(known.keys() - files.keys())}
+        removed = {
+            self._path_of(name): known[name]
+            for name in sorted(known.keys() - files.keys())
+        }
         with Batch() as batch:
-            changed = [path for path, content in contents.items() if batch.write(path, [content])]
+            changed = [
+                path
+                for path, content in contents.items()
+                if batch.write(path, [content])
+            ]
         for path, digest in removed.items():
             _remove_unchanged(path, digest)
         return changed
@@ -165,13 +188,17 @@ class StoredSource:
 
 def _is_file_name(name: str) -> bool:
     """True if a name leads to a file below the folder that it is joined to, links aside."""
-    return "\0" not in name and not {"", os.curdir, os.pardir}.intersection(name.split("/"))
+    return "\0" not in name and not {"", os.curdir, os.pardir}.intersection(
+        name.split("/")
+    )
 
 
 def _refuse_link(path: str, real: str) -> None:
     """Refuse a path that is really another one: a link within the project is as bad as one out of it."""
     if os.path.realpath(path) != real:
-        raise DamagedSource(path, "a link leads out of the folder of the source", "remove the link")
+        raise DamagedSource(
+            path, "a link leads out of the folder of the source", "remove the link"
+        )
 
 
 def _remove_unchanged(path: str, digest: str) -> None:
@@ -201,12 +228,17 @@ def registry_files(servers: Mapping[ServerKey, Any]) -> RegistryFiles:
         if length > _MAX_SERVER_BYTES or _TOO_DEEP in written:
             left_out.append("@".join(filter(None, key)))
             continue
-        if len(pages[-1]) >= _SERVERS_IN_A_FILE or (pages[-1] and size + length > _BYTES_IN_A_FILE):
+        if len(pages[-1]) >= _SERVERS_IN_A_FILE or (
+            pages[-1] and size + length > _BYTES_IN_A_FILE
+        ):
             pages.append([])
             size = 0
         pages[-1].append(servers[key])
         size += length
-    files = {f"servers-{number:04}.json": to_json({"servers": page}) for number, page in enumerate(pages, 1)}
+    files = {
+        f"servers-{number:04}.json": to_json({"servers": page})
+        for number, page in enumerate(pages, 1)
+    }
     return RegistryFiles(files, tuple(left_out))
 
 

@@ -11,7 +11,12 @@ from agent_resolver.exchange.fetch import MAX_FETCHED_BYTES, Fetcher, FetchFaile
 from agent_resolver.exchange.git_source import clone_files
 from agent_resolver.exchange.registry_api import fetch_registry, is_registry, part_of
 from agent_resolver.exchange.secret_argument import has_secret
-from agent_resolver.exchange.stored_source import DamagedSource, SourceManifest, StoredSource, registry_files
+from agent_resolver.exchange.stored_source import (
+    DamagedSource,
+    SourceManifest,
+    StoredSource,
+    registry_files,
+)
 from agent_resolver.schema.errors import ResolverError
 
 _SUFFIXES: Final = (".json", ".jsonc", ".yaml", ".yml", ".toml")
@@ -64,7 +69,9 @@ def sync_source(request: SyncRequest, source: StoredSource) -> Synced:
     """
     if "://" in request.url and has_secret(request.url):
         hint = "fetch the file yourself, and import it"
-        raise FetchFailed(request.url, "holds what looks like a secret, which would be kept", hint)
+        raise FetchFailed(
+            request.url, "holds what looks like a secret, which would be kept", hint
+        )
     known = _known_manifest(source, request)
     if known is not None and known.url != request.url:
         raise NameTaken(source.folder, known.url)
@@ -83,7 +90,9 @@ def sync_source(request: SyncRequest, source: StoredSource) -> Synced:
     return _sync_file(request, source, fetcher)
 
 
-def _known_manifest(source: StoredSource, request: SyncRequest) -> SourceManifest | None:
+def _known_manifest(
+    source: StoredSource, request: SyncRequest
+) -> SourceManifest | None:
     try:
         return source.manifest()
     except DamagedSource:
@@ -93,7 +102,10 @@ def _known_manifest(source: StoredSource, request: SyncRequest) -> SourceManifes
 
 
 def _sync_registry(
-    request: SyncRequest, source: StoredSource, fetcher: Fetcher, known: SourceManifest | None
+    request: SyncRequest,
+    source: StoredSource,
+    fetcher: Fetcher,
+    known: SourceManifest | None,
 ) -> Synced:
     kept = source.servers(known) if known else {}
     before = known.updated if known else ""
@@ -101,7 +113,9 @@ def _sync_registry(
     pages = fetch_registry(fetcher, request.url, _asked_since(before, now))
     # A change in the future would hide all that comes before it from every later sync.
     updated = min(max(before, pages.updated), now.strftime(_INSTANT))
-    manifest = SourceManifest(url=request.url, kind="registry", updated=updated, fetched=pages.parts)
+    manifest = SourceManifest(
+        url=request.url, kind="registry", updated=updated, fetched=pages.parts
+    )
     written = registry_files({**kept, **pages.servers})
     changed = source.store(manifest, written.files)
     return Synced(manifest, changed, len(pages.servers), written.left_out)
@@ -133,9 +147,15 @@ def _sync_file(request: SyncRequest, source: StoredSource, fetcher: Fetcher) -> 
 
 def _sync_repository(request: SyncRequest, source: StoredSource) -> Synced:
     if os.path.isdir(request.url) and not request.allows_folder:
-        raise FetchFailed(request.url, "is a folder of this machine, which only the command line may name")
+        raise FetchFailed(
+            request.url,
+            "is a folder of this machine, which only the command line may name",
+        )
     cloned = clone_files(
-        request.url, request.environment, seconds=request.seconds, allows_private=request.allows_private
+        request.url,
+        request.environment,
+        seconds=request.seconds,
+        allows_private=request.allows_private,
     )
     manifest = SourceManifest(url=request.url, kind="git", commit=cloned.commit)
     return Synced(manifest, source.store(manifest, cloned.files), len(cloned.files))

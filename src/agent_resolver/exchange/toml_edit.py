@@ -50,7 +50,11 @@ def with_toml_table(text: str, root: str, name: str, values: Mapping[str, Any]) 
         raise CannotEdit(f"`{root}.{name}` is not a table")
     wanted = {**before, root: {**tables, name: dict(values)}}
     is_new = name not in tables
-    edited = _append(text, root, name, values) if is_new else _change(text, root, name, values)
+    edited = (
+        _append(text, root, name, values)
+        if is_new
+        else _change(text, root, name, values)
+    )
     comments, kept = _COMMENT.findall(text), _COMMENT.findall(edited)
     if any(kept.count(comment) < comments.count(comment) for comment in comments):
         raise CannotEdit(f"a comment beside `[{root}.{name}]` would be lost")
@@ -59,13 +63,19 @@ def with_toml_table(text: str, root: str, name: str, values: Mapping[str, Any]) 
     except NotToml:
         is_wanted = False
     if not is_wanted:
-        raise CannotEdit(f"`{root}` is written in a way that `[{root}.{name}]` cannot be added to or changed in")
+        raise CannotEdit(
+            f"`{root}` is written in a way that `[{root}.{name}]` cannot be added to or changed in"
+        )
     return edited
 
 
 def _append(text: str, root: str, name: str, values: Mapping[str, Any]) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    lines = [f"[{root}.{name}]", *(f"{key} = {_value(value)}" for key, value in values.items()), ""]
+    lines = [
+        f"[{root}.{name}]",
+        *(f"{key} = {_value(value)}" for key, value in values.items()),
+        "",
+    ]
     ending = "" if not text or text.endswith("\n") else newline
     gap = newline if text.strip("\ufeff \t\r\n") else ""
     return f"{text}{ending}{gap}{newline.join(lines)}"
@@ -102,7 +112,10 @@ def without_toml_tables(text: str, root: str, names: Collection[str]) -> str:
     tables = before.get(root, {})
     if not isinstance(tables, dict):
         raise CannotEdit(f"`{root}` is not a table")
-    wanted = {**before, root: {name: table for name, table in tables.items() if name not in names}}
+    wanted = {
+        **before,
+        root: {name: table for name, table in tables.items() if name not in names},
+    }
     mark = _MARK if text.startswith(_MARK) else ""
     for edit in (_without_lines, _without_items):
         edited = mark + edit(text.removeprefix(mark), root, names)
@@ -128,7 +141,8 @@ def _without_lines(text: str, root: str, names: Collection[str]) -> str:
         elif not _BLANK_OR_COMMENT.fullmatch(line):
             behind.clear()
         elif behind or line.strip():
-            # A comment behind the last key is likely about what follows; the blank lines before it are not needed.
+            # A comment behind the last key is likely about what follows; the blank
+            # lines before it are not needed.
             behind.append(line)
     return "".join([*kept, *behind])
 
@@ -159,7 +173,9 @@ def _without_items(text: str, root: str, names: Collection[str]) -> str:
             del document[root][name]
         return tomlkit.dumps(document)
     except (TOMLKitError, RecursionError) as error:
-        raise CannotEdit(f"the tables of `{root}` cannot be removed: {error}") from error
+        raise CannotEdit(
+            f"the tables of `{root}` cannot be removed: {error}"
+        ) from error
 
 
 def _value(value: str | list[str]) -> str:
@@ -172,7 +188,9 @@ def _one_escape(pair: re.Match[str]) -> str:
     return f"\\U{ord(character):08x}"
 
 
-def with_toml_item(text: str, table: str, key: str, item: str, without: Collection[str] = ()) -> str:
+def with_toml_item(
+    text: str, table: str, key: str, item: str, without: Collection[str] = ()
+) -> str:
     """The text with one more text in the list `key` of `[table]`; both are made where they are missing.
 
     Args:
@@ -211,5 +229,7 @@ def with_toml_item(text: str, table: str, key: str, item: str, without: Collecti
     wanted = [each for each in listed if each not in without]
     wanted += [] if item in listed else [item]
     if read_toml(edited) != {**before, table: {**values, key: wanted}}:
-        raise CannotEdit(f"`{table}.{key}` is written in a way that nothing can be added to")
+        raise CannotEdit(
+            f"`{table}.{key}` is written in a way that nothing can be added to"
+        )
     return edited

@@ -23,7 +23,11 @@ from agent_resolver.schema.issue import IssueCode
 from agent_resolver.schema.vocabulary import Transport
 
 NAME: Final = "toolhive"
-_TRANSPORTS: Final[dict[str, Transport]] = {"stdio": "stdio", "streamable-http": "streamable-http", "sse": "sse"}
+_TRANSPORTS: Final[dict[str, Transport]] = {
+    "stdio": "stdio",
+    "streamable-http": "streamable-http",
+    "sse": "sse",
+}
 _MAX_PORT: Final = 65535
 
 
@@ -74,13 +78,18 @@ def _read_server(key: str, part: Part, notes: list[Note]) -> IndexEntry:
         description=part.member("description").prose(),
         words=part.member("tags").texts(),
         status=status_from(part.member("status"), name, notes),
-        reach=_container_of(name, image, part, notes) if image else _remote_of(name, part, notes),
+        reach=_container_of(name, image, part, notes)
+        if image
+        else _remote_of(name, part, notes),
     )
     return make_entry(part, facts, notes)
 
 
 def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:
-    headers = [(header.member("name").text() or "", header) for header in part.member("headers").elements()]
+    headers = [
+        (header.member("name").text() or "", header)
+        for header in part.member("headers").elements()
+    ]
     note_headers(name, [(header, Part("")) for header, _ in headers if header], notes)
     address = part.member("url").required_text()
     return Remote(address, endpoint_transport(part.member("transport")))
@@ -120,5 +129,7 @@ def _port_of(part: Part) -> int | None:
     if not part or part.value == 0:
         return None
     if type(part.value) is not int or not 0 < part.value <= _MAX_PORT:
-        raise part.refuse_entry(IssueCode.OUT_OF_RANGE, f"Expected a port from 1 to {_MAX_PORT}")
+        raise part.refuse_entry(
+            IssueCode.OUT_OF_RANGE, f"Expected a port from 1 to {_MAX_PORT}"
+        )
     return part.value

@@ -32,7 +32,8 @@ def caller_of(claims: Claims) -> Caller:
         # A level that no rule knows clears for nothing.
         clearance=_read_clearance(stated["clearance_level"]) or "PUBLIC",
         cost_center=stated["cost_center"],
-        app_id=_text_or_empty(claims.get("azp")) or _text_or_empty(claims.get("client_id")),
+        app_id=_text_or_empty(claims.get("azp"))
+        or _text_or_empty(claims.get("client_id")),
         expires_at=_format_instant(moment(claims, "exp")),
         division=stated["division"],
         absent_claims=tuple(name for name in CONTEXT_CLAIMS if not stated[name]),
@@ -60,7 +61,11 @@ def required(claims: Claims, name: str) -> Any:  # noqa: ANN401 - a JSON value
     """
     if claims.get(name) is None:
         message = f"The token has no claim `{name}`"
-        raise InvalidToken(TokenCode.MISSING_CLAIM, message, f"let the issuer put `{name}` into its access tokens")
+        raise InvalidToken(
+            TokenCode.MISSING_CLAIM,
+            message,
+            f"let the issuer put `{name}` into its access tokens",
+        )
     return claims[name]
 
 
@@ -69,14 +74,22 @@ def _read_subject(claims: Claims) -> str:
     if not _is_name(subject) or subject != subject.strip():
         raise _invalid_claim("sub", f"is not 1 to {_LONGEST} printable characters")
     if subject.casefold().startswith(_RESERVED):
-        # It would be taken for somebody that nobody vouches for, in records and in questions for approval.
+        # It would be taken for somebody that nobody vouches for, in records and in
+        # questions for approval.
         raise _invalid_claim("sub", "is a name kept for callers without a token")
     return str(subject)
 
 
 def _read_scopes(claims: Claims) -> Iterator[str]:
     """The scopes: one text by RFC 9068, a list or a text under other names at some issuers."""
-    said = next((claims[name] for name in ("scope", "scp", "scopes") if claims.get(name) is not None), "")
+    said = next(
+        (
+            claims[name]
+            for name in ("scope", "scp", "scopes")
+            if claims.get(name) is not None
+        ),
+        "",
+    )
     for scope in said.split() if isinstance(said, str) else _split_names(said):
         if _is_name(scope) and not any(map(str.isspace, scope)):
             yield scope
@@ -102,7 +115,9 @@ def _text_or_empty(value: object) -> str:
 
 def _read_context_claims(claims: Claims) -> dict[str, str]:
     """What the token states of each of `CONTEXT_CLAIMS`; empty where it states nothing that can be used."""
-    stated = {name: _text_or_empty(_only_value(claims.get(name))) for name in CONTEXT_CLAIMS}
+    stated = {
+        name: _text_or_empty(_only_value(claims.get(name))) for name in CONTEXT_CLAIMS
+    }
     stated = {name: text if text.strip() else "" for name, text in stated.items()}
     stated["clearance_level"] = _read_clearance(stated["clearance_level"]) or ""
     return stated
@@ -116,7 +131,8 @@ def _only_value(said: object) -> object:
 
 
 def _read_clearance(said: str) -> Classification | None:
-    # Upper-casing turns some foreign letters into ASCII ones, such as the dotless i of Turkish.
+    # Upper-casing turns some foreign letters into ASCII ones, such as the dotless i of
+    # Turkish.
     level = said.upper() if said.isascii() else ""
     return next((known for known in CLASSIFICATION_RANK if known == level), None)
 
@@ -130,4 +146,8 @@ def _format_instant(seconds: float) -> str:
 
 
 def _invalid_claim(name: str, problem: str) -> InvalidToken:
-    return InvalidToken(TokenCode.INVALID_CLAIM, f"The claim `{name}` {problem}", "correct it at the issuer")
+    return InvalidToken(
+        TokenCode.INVALID_CLAIM,
+        f"The claim `{name}` {problem}",
+        "correct it at the issuer",
+    )

@@ -13,9 +13,25 @@ import anyio
 import msgspec
 from msgspec import Meta, Struct
 
-from agent_resolver.identity.errors import InvalidToken, KeysUnavailable, WorkerUnavailable
-from agent_resolver.identity.issuer_http import OK, Answer, Get, Post, get_over_http, post_over_http
-from agent_resolver.identity.issuer_metadata import Metadata, check_issuer, is_safe_endpoint, metadata_of
+from agent_resolver.identity.errors import (
+    InvalidToken,
+    KeysUnavailable,
+    WorkerUnavailable,
+)
+from agent_resolver.identity.issuer_http import (
+    OK,
+    Answer,
+    Get,
+    Post,
+    get_over_http,
+    post_over_http,
+)
+from agent_resolver.identity.issuer_metadata import (
+    Metadata,
+    check_issuer,
+    is_safe_endpoint,
+    metadata_of,
+)
 from agent_resolver.identity.keys import PAUSE_SECONDS
 from agent_resolver.identity.verifier import Verifier
 from agent_resolver.schema.caller import Caller
@@ -100,11 +116,15 @@ class ClientCredentials:
         """
         if caller := self._fresh():
             return caller
-        return await asyncio.get_running_loop().run_in_executor(self._fetcher, self._renew)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._fetcher, self._renew
+        )
 
     def _fresh(self) -> Caller | None:
         held = self._held
-        return held.caller if held is not None and self._clock() < held.renew_at else None
+        return (
+            held.caller if held is not None and self._clock() < held.renew_at else None
+        )
 
     def _renew(self) -> Caller:
         # The one before in the queue may have done it.
@@ -142,41 +162,61 @@ class ClientCredentials:
 
     def _fetch_caller(self) -> Caller:
         try:
-            # The keys of the issuer serve every loop, so that this thread may have one of its own.
+            # The keys of the issuer serve every loop, so that this thread may have one
+            # of its own.
             return anyio.run(self._verifier.caller, self._fetch_token())
         except KeysUnavailable as error:
             raise self._unavailable(str(error), error.hint) from error
         except InvalidToken as error:
-            raise self._unavailable(f"the one that the issuer gave is refused: {error}", error.hint) from error
+            raise self._unavailable(
+                f"the one that the issuer gave is refused: {error}", error.hint
+            ) from error
 
     def _fetch_token(self) -> str:
         issuer = self._verifier.issuer
         metadata = metadata_of(issuer, self._get, _TokenMetadata)
         if not is_safe_endpoint(metadata.token_endpoint, issuer):
             problem = f"the issuer {issuer} takes secrets over a connection that others could read"
-            raise self._unavailable(problem, "let the issuer name an `https` address as its `token_endpoint`")
+            raise self._unavailable(
+                problem,
+                "let the issuer name an `https` address as its `token_endpoint`",
+            )
         form, headers = self._request(metadata.token_endpoint_auth_methods_supported)
-        return self._read_answer(self._post(metadata.token_endpoint, form, headers), metadata.token_endpoint)
+        return self._read_answer(
+            self._post(metadata.token_endpoint, form, headers), metadata.token_endpoint
+        )
 
-    def _request(self, methods: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    def _request(
+        self, methods: tuple[str, ...]
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """The form and the headers that ask for a token."""
         form = {"grant_type": "client_credentials"}
         if self._scopes:
             form["scope"] = " ".join(self._scopes)
         if self._verifier.audience.startswith(("https://", "http://")):
-            # RFC 8707: what the token is for. Issuers that do not know the parameter ignore it.
+            # RFC 8707: what the token is for. Issuers that do not know the parameter
+            # ignore it.
             form["resource"] = self._verifier.audience
-        # RFC 6749, 2.3.1, advises against secrets in the form, so they go there only if the issuer takes no header.
+        # RFC 6749, 2.3.1, advises against secrets in the form, so they go there only if
+        # the issuer takes no header.
         if _BASIC not in methods and _POST in methods:
-            return {**form, "client_id": self._client_id, "client_secret": self._client_secret}, {}
+            return {
+                **form,
+                "client_id": self._client_id,
+                "client_secret": self._client_secret,
+            }, {}
         # RFC 6749, 2.3.1: both are encoded like fields of a form first.
         pair = f"{quote_plus(self._client_id)}:{quote_plus(self._client_secret)}"
         return form, {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
     def _read_answer(self, answer: Answer, endpoint: str) -> str:
         if answer.status != OK:
-            problem = f"{endpoint} answers with HTTP {answer.status}{_reason_in(answer.body)}"
-            raise self._unavailable(problem, "check `client_id`, its secret and `scopes` of `[identity]`")
+            problem = (
+                f"{endpoint} answers with HTTP {answer.status}{_reason_in(answer.body)}"
+            )
+            raise self._unavailable(
+                problem, "check `client_id`, its secret and `scopes` of `[identity]`"
+            )
         try:
             granted = msgspec.json.decode(answer.body, type=_Granted)
         except (ValueError, RecursionError):
@@ -184,11 +224,16 @@ class ClientCredentials:
             raise self._unavailable(problem, "check the issuer") from None
         # RFC 6749, 5.1: the type of a token is compared without regard to case.
         if granted.token_type.lower() != "bearer":
-            raise self._unavailable(f"{endpoint} gives a token that is not a bearer token", "ask the issuer for one")
+            raise self._unavailable(
+                f"{endpoint} gives a token that is not a bearer token",
+                "ask the issuer for one",
+            )
         return granted.access_token
 
     def _unavailable(self, problem: str, hint: str) -> WorkerUnavailable:
-        return WorkerUnavailable(f"The worker {self._client_id} has no token: {problem}", hint)
+        return WorkerUnavailable(
+            f"The worker {self._client_id} has no token: {problem}", hint
+        )
 
 
 def _reason_in(body: bytes) -> str:

@@ -36,7 +36,12 @@ class TokenCode(StrEnum):
 class InvalidToken(ResolverError):
     """A token is refused."""
 
-    def __init__(self, code: TokenCode, message: str, remedy: str = "ask the issuer for a new token") -> None:
+    def __init__(
+        self,
+        code: TokenCode,
+        message: str,
+        remedy: str = "ask the issuer for a new token",
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.remedy = remedy
@@ -46,7 +51,9 @@ class InvalidToken(ResolverError):
 class KeysUnavailable(ResolverError):
     """The keys of the issuer cannot be had."""
 
-    def __init__(self, message: str, hint: str = "check that the issuer can be reached from here") -> None:
+    def __init__(
+        self, message: str, hint: str = "check that the issuer can be reached from here"
+    ) -> None:
         super().__init__(message)
         self.hint = hint
 

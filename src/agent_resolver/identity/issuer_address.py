@@ -14,7 +14,9 @@ def address(url: str) -> SplitResult | None:
         return None
     if not parts.hostname or "@" in parts.netloc:
         return None
-    is_private = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+    is_private = parts.scheme == "https" or (
+        parts.scheme == "http" and is_loopback(parts.hostname)
+    )
     return parts if is_private else None
 
 

@@ -34,27 +34,42 @@ def get_over_http(url: str, seconds: float = ANSWER_SECONDS) -> Answer:
 
 
 def post_over_http(
-    url: str, form: Mapping[str, str], headers: Mapping[str, str], seconds: float = ANSWER_SECONDS
+    url: str,
+    form: Mapping[str, str],
+    headers: Mapping[str, str],
+    seconds: float = ANSWER_SECONDS,
 ) -> Answer:
     """The answer of an address to a form."""
     return anyio.run(_answer_to, "POST", url, headers, form, seconds)
 
 
 async def _answer_to(
-    method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, seconds: float
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    form: Mapping[str, str] | None,
+    seconds: float,
 ) -> Answer:
     every = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
     try:
-        with anyio.fail_after(seconds):  # All of it: timeouts of single steps would let an answer trickle for ever.
+        with anyio.fail_after(
+            seconds
+        ):  # All of it: timeouts of single steps would let an answer trickle for ever.
             async with (
-                httpx2.AsyncClient(headers=every, mounts=past_any_proxy(), timeout=None) as client,
+                httpx2.AsyncClient(
+                    headers=every, mounts=past_any_proxy(), timeout=None
+                ) as client,
                 client.stream(method, url, data=form) as response,
             ):
                 return Answer(response.status_code, await _read_bounded(response, url))
     except TimeoutError:
-        raise KeysUnavailable(f"{url} did not answer within {seconds:g} seconds") from None
+        raise KeysUnavailable(
+            f"{url} did not answer within {seconds:g} seconds"
+        ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise KeysUnavailable(f"{url} cannot be reached: {str(error) or type(error).__name__}") from error
+        raise KeysUnavailable(
+            f"{url} cannot be reached: {str(error) or type(error).__name__}"
+        ) from error
 
 
 async def _read_bounded(response: httpx2.Response, url: str) -> bytes:
@@ -63,5 +78,7 @@ async def _read_bounded(response: httpx2.Response, url: str) -> bytes:
     async for piece in response.aiter_raw():
         body += piece
         if len(body) > MAX_DOCUMENT_BYTES:
-            raise KeysUnavailable(f"{url} answers with more than {MAX_DOCUMENT_BYTES:,} bytes")
+            raise KeysUnavailable(
+                f"{url} answers with more than {MAX_DOCUMENT_BYTES:,} bytes"
+            )
     return bytes(body)

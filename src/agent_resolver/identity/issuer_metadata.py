@@ -43,10 +43,14 @@ def metadata_of(issuer: str, get: Get, asked: type[Asked]) -> Asked:
         KeysUnavailable: It cannot be reached, does not say what is asked for, or is another issuer.
     """
     metadata = _fetch_metadata(issuer, get, asked)
-    # RFC 8414, 3.3: metadata under another name may be that of another issuer, and is not used.
+    # RFC 8414, 3.3: metadata under another name may be that of another issuer, and is
+    # not used.
     if metadata.issuer != issuer:
         message = f"The issuer at {issuer} calls itself {metadata.issuer[:_MOST_SHOWN]}"
-        raise KeysUnavailable(message, "write it in `identity.issuer` to the letter, with or without the last slash")
+        raise KeysUnavailable(
+            message,
+            "write it in `identity.issuer` to the letter, with or without the last slash",
+        )
     return metadata
 
 
@@ -66,9 +70,17 @@ def _fetch_metadata(issuer: str, get: Get, asked: type[Asked]) -> Asked:
             try:
                 return msgspec.json.decode(answer.body, type=asked)
             except (ValueError, RecursionError):
-                needed = [f"`{field.name}`" for field in msgspec.structs.fields(asked) if field.required]
-                raise KeysUnavailable(f"{url} has no metadata with {' and '.join(needed)}") from None
-    raise KeysUnavailable(f"The issuer {issuer} has no metadata: HTTP {status}", "check `identity.issuer`")
+                needed = [
+                    f"`{field.name}`"
+                    for field in msgspec.structs.fields(asked)
+                    if field.required
+                ]
+                raise KeysUnavailable(
+                    f"{url} has no metadata with {' and '.join(needed)}"
+                ) from None
+    raise KeysUnavailable(
+        f"The issuer {issuer} has no metadata: HTTP {status}", "check `identity.issuer`"
+    )
 
 
 def _metadata_addresses(issuer: str) -> Iterator[str]:

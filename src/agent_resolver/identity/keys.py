@@ -14,7 +14,12 @@ from msgspec import Struct
 
 from agent_resolver.identity.errors import KeysUnavailable
 from agent_resolver.identity.issuer_http import OK, Get, get_over_http
-from agent_resolver.identity.issuer_metadata import Metadata, check_issuer, is_safe_endpoint, metadata_of
+from agent_resolver.identity.issuer_metadata import (
+    Metadata,
+    check_issuer,
+    is_safe_endpoint,
+    metadata_of,
+)
 
 Keys = tuple[Key, ...]
 
@@ -53,13 +58,17 @@ def keys_of(issuer: str, get: Get) -> Keys:
     """
     metadata = metadata_of(issuer, get, _KeyMetadata)
     if not is_safe_endpoint(metadata.jwks_uri, issuer):
-        raise KeysUnavailable(f"The issuer {issuer} keeps its keys where anybody on the way could change them")
+        raise KeysUnavailable(
+            f"The issuer {issuer} keeps its keys where anybody on the way could change them"
+        )
     answer = get(metadata.jwks_uri)
     if answer.status != OK:
         raise KeysUnavailable(f"{metadata.jwks_uri} answers with HTTP {answer.status}")
     keys = read_keys(answer.body)
     if not keys:
-        raise KeysUnavailable(f"{metadata.jwks_uri} lists no key that verifies signatures")
+        raise KeysUnavailable(
+            f"{metadata.jwks_uri} lists no key that verifies signatures"
+        )
     return keys
 
 
@@ -69,18 +78,29 @@ def read_keys(document: bytes) -> Keys:
         listed = msgspec.json.decode(document, type=_KeySet).keys
     except (ValueError, RecursionError):
         raise KeysUnavailable("The issuer's keys are no JWK Set") from None
-    return tuple(key for one in listed[:MAX_KEYS] if (key := _import_key(one)) is not None)
+    return tuple(
+        key for one in listed[:MAX_KEYS] if (key := _import_key(one)) is not None
+    )
 
 
 def _import_key(listed: dict[str, Any]) -> Key | None:
     try:
         # RFC 7517, 4.2: a key that is meant for encryption verifies no signature.
-        if listed["kty"] not in {"RSA", "EC", "OKP"} or listed.get("use", "sig") != "sig":
+        if (
+            listed["kty"] not in {"RSA", "EC", "OKP"}
+            or listed.get("use", "sig") != "sig"
+        ):
             return None
-        if listed["kty"] == "RSA" and base64_to_int(listed["n"]).bit_length() < _SHORTEST_RSA_BITS:
+        if (
+            listed["kty"] == "RSA"
+            and base64_to_int(listed["n"]).bit_length() < _SHORTEST_RSA_BITS
+        ):
             return None
-        # Only public members are handed on: the private part of a key never reaches the library.
-        return JWKRegistry.import_key({name: listed[name] for name in _PUBLIC if name in listed})
+        # Only public members are handed on: the private part of a key never reaches the
+        # library.
+        return JWKRegistry.import_key(
+            {name: listed[name] for name in _PUBLIC if name in listed}
+        )
     except Exception:  # noqa: BLE001 - whatever is wrong with one key, the others may be right
         return None
 
@@ -92,7 +112,12 @@ class IssuerKeys:
     caller who goes away takes nobody else's answer along.
     """
 
-    def __init__(self, issuer: str, get: Get = get_over_http, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        issuer: str,
+        get: Get = get_over_http,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         check_issuer(issuer)
         self.issuer = issuer
         self._get = get
@@ -107,7 +132,9 @@ class IssuerKeys:
         Raises:
             KeysUnavailable: They cannot be had.
         """
-        return self._younger_than(LIFETIME_SECONDS) or await self._fetched(LIFETIME_SECONDS)
+        return self._younger_than(LIFETIME_SECONDS) or await self._fetched(
+            LIFETIME_SECONDS
+        )
 
     async def newer(self) -> Keys:
         """The keys for a token that none of the current ones fits: fetched again, unless that was just done.
@@ -118,13 +145,16 @@ class IssuerKeys:
         return self._younger_than(PAUSE_SECONDS) or await self._fetched(PAUSE_SECONDS)
 
     async def _fetched(self, age: float) -> Keys:
-        return await asyncio.get_running_loop().run_in_executor(self._fetcher, partial(self._fetch, age))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._fetcher, partial(self._fetch, age)
+        )
 
     def _fetch(self, age: float) -> Keys:
         # Whoever was here before may have done it.
         if keys := self._younger_than(age):
             return keys
-        # A failure is repeated for a while, so that tokens with made-up keys cannot make us flood the issuer.
+        # A failure is repeated for a while, so that tokens with made-up keys cannot
+        # make us flood the issuer.
         failed = self._failed
         if failed is not None and self._clock() - failed.at < PAUSE_SECONDS:
             raise KeysUnavailable(str(failed.problem), failed.problem.hint)
@@ -138,4 +168,8 @@ class IssuerKeys:
 
     def _younger_than(self, seconds: float) -> Keys | None:
         held = self._held
-        return held.keys if held is not None and self._clock() - held.at < seconds else None
+        return (
+            held.keys
+            if held is not None and self._clock() - held.at < seconds
+            else None
+        )

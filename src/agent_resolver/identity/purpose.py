@@ -27,23 +27,37 @@ def check_purpose(header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
         InvalidToken: It is one.
     """
     kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
-    # Keycloak has the same header for all its tokens, and says in the claim `typ` what each is; Cognito in `token_use`.
-    uses = {str(claims[name]).lower() for name in ("typ", "token_use", "token_type") if claims.get(name) is not None}
+    # Keycloak has the same header for all its tokens, and says in the claim `typ` what
+    # each is; Cognito in `token_use`.
+    uses = {
+        str(claims[name]).lower()
+        for name in ("typ", "token_use", "token_type")
+        if claims.get(name) is not None
+    }
     token_use = str(claims.get("token_use", "access")).lower()
     is_for_other_use = bool(uses & _OTHER_USES) or token_use not in {"access", "id"}
     # RFC 8417, 2.2: what happened, as in a logout token.
     if kind not in _TYPES or is_for_other_use or claims.get("events") is not None:
         message = "The token is signed, and is not an access token"
-        raise InvalidToken(TokenCode.WRONG_TYPE, message, "send the `access_token` of the issuer's answer")
+        raise InvalidToken(
+            TokenCode.WRONG_TYPE,
+            message,
+            "send the `access_token` of the issuer's answer",
+        )
     is_marked = kind == "at+jwt" or bool(uses & {"bearer", "access"})
     if "id" in uses or _is_like_an_id_token(claims, is_marked=is_marked):
         message = "The token is signed, and does not show that it is an access token: an ID token looks like it"
         remedy = "send the `access_token` of the issuer's answer, or let the issuer write `at+jwt` into its header"
         raise InvalidToken(TokenCode.ID_TOKEN, message, remedy)
     if claims.get("cnf") is not None or "dpop" in uses:
-        # RFC 7800: only who holds that key may use the token, and no proof of it is looked at here.
+        # RFC 7800: only who holds that key may use the token, and no proof of it is
+        # looked at here.
         message = "The token is bound to a key (`cnf`), and no proof of that key can be verified here"
-        raise InvalidToken(TokenCode.BOUND_TOKEN, message, "ask the issuer for a bearer token, which is not bound")
+        raise InvalidToken(
+            TokenCode.BOUND_TOKEN,
+            message,
+            "ask the issuer for a bearer token, which is not bound",
+        )
 
 
 def _is_like_an_id_token(claims: Mapping[str, Any], *, is_marked: bool) -> bool:
@@ -53,6 +67,10 @@ def _is_like_an_id_token(claims: Mapping[str, Any], *, is_marked: bool) -> bool:
         return False
     # The audience of an ID token is the program that asked for it.
     clients = [claims[name] for name in _CLIENTS if name in claims]
-    is_for_its_client = any(claims.get("aud") in (client, [client]) for client in clients)
-    has_access_claim = any(claims.get(name) is not None for name in _ONLY_IN_ACCESS_TOKENS)
+    is_for_its_client = any(
+        claims.get("aud") in (client, [client]) for client in clients
+    )
+    has_access_claim = any(
+        claims.get(name) is not None for name in _ONLY_IN_ACCESS_TOKENS
+    )
     return "nonce" in claims or is_for_its_client or not has_access_claim

@@ -38,11 +38,14 @@ class _Pinned(jws.JWSRegistry):
         return self.algorithms[name]
 
 
-# Issuers put members of their own into headers; what may change the meaning of a token is refused below.
+# Issuers put members of their own into headers; what may change the meaning of a token
+# is refused below.
 _REGISTRY: Final = _Pinned(strict_check_header=False)
 
 
-def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: float) -> Caller:
+def verify(
+    token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: float
+) -> Caller:
     """The caller that a token vouches for, `now` being seconds since 1970.
 
     1. It must be a bounded, signed JWT, under an algorithm that is pinned here, and a bearer token meant for access.
@@ -67,29 +70,42 @@ def verify(token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: 
 def _read_token(token: str) -> tuple[dict[str, Any], Claims]:
     # The bound comes first: nothing of a token that is too long is decoded.
     if len(token) > MAX_TOKEN_BYTES:
-        message = f"The token is longer than {MAX_TOKEN_BYTES:,} bytes, the most that is read"
-        raise InvalidToken(TokenCode.TOO_LARGE, message, "let the issuer put fewer claims into it")
+        message = (
+            f"The token is longer than {MAX_TOKEN_BYTES:,} bytes, the most that is read"
+        )
+        raise InvalidToken(
+            TokenCode.TOO_LARGE, message, "let the issuer put fewer claims into it"
+        )
     parts = token.split(".")
     if not token.isascii() or len(parts) != _PARTS:
-        raise _malformed_token("is not a signed JWT, which is three parts of base64url with dots between them")
+        raise _malformed_token(
+            "is not a signed JWT, which is three parts of base64url with dots between them"
+        )
     return _decode_object(parts[0], "header"), _decode_object(parts[1], "payload")
 
 
 def _decode_object(part: str, name: str) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(urlsafe_b64decode(part.encode()), type=dict[str, Any])
+        return msgspec.json.decode(
+            urlsafe_b64decode(part.encode()), type=dict[str, Any]
+        )
     except (ValueError, RecursionError):
         # What the decoder says would quote the token.
-        raise _malformed_token(f"has a {name} that is not a JSON object in base64url") from None
+        raise _malformed_token(
+            f"has a {name} that is not a JSON object in base64url"
+        ) from None
 
 
 def _check_header(header: dict[str, Any]) -> None:
     if str(header.get("alg")) not in ALGORITHMS:
         message = f"The token is not signed with one of {', '.join(sorted(ALGORITHMS))}"
-        raise InvalidToken(TokenCode.ALGORITHM_REFUSED, message, "let the issuer sign with one of them")
+        raise InvalidToken(
+            TokenCode.ALGORITHM_REFUSED, message, "let the issuer sign with one of them"
+        )
     if not isinstance(header.get("kid", ""), str):
         raise _malformed_token("names its key by something other than text")
-    # RFC 7515, 4.1.11: what is critical and not understood makes the token invalid; we understand no extension.
+    # RFC 7515, 4.1.11: what is critical and not understood makes the token invalid; we
+    # understand no extension.
     if "crit" in header or "b64" in header:
         raise _malformed_token("asks for extensions of JWS")
 
@@ -98,21 +114,31 @@ def _check_issuer(claims: Claims, issuer: str) -> None:
     # RFC 7519, 4.1.1: compared to the letter.
     if required(claims, "iss") != issuer:
         message = f"The token is from another issuer than {issuer}"
-        raise InvalidToken(TokenCode.WRONG_ISSUER, message, "get it from this one, or correct `identity.issuer`")
+        raise InvalidToken(
+            TokenCode.WRONG_ISSUER,
+            message,
+            "get it from this one, or correct `identity.issuer`",
+        )
 
 
 def _check_signature(token: str, header: dict[str, Any], keys: Sequence[Key]) -> None:
     # A token that names no key may be signed with any of them.
     named = [key for key in keys if "kid" not in header or key.kid == header["kid"]]
     if not named:
-        raise InvalidToken(TokenCode.UNKNOWN_KEY, "The token is signed with a key that the issuer does not list")
-    # RFC 8725, 3.1: the algorithm that the token names must be one that the key is made for.
+        raise InvalidToken(
+            TokenCode.UNKNOWN_KEY,
+            "The token is signed with a key that the issuer does not list",
+        )
+    # RFC 8725, 3.1: the algorithm that the token names must be one that the key is made
+    # for.
     fitting = [key for key in named if _is_for(key, header["alg"])]
     if not fitting:
         message = "The token is signed with an algorithm that its key is not for"
         raise InvalidToken(TokenCode.ALGORITHM_REFUSED, message)
     if not any(_is_signed(token, key) for key in fitting):
-        raise InvalidToken(TokenCode.BAD_SIGNATURE, "The signature of the token does not hold")
+        raise InvalidToken(
+            TokenCode.BAD_SIGNATURE, "The signature of the token does not hold"
+        )
 
 
 def _is_for(key: Key, algorithm: str) -> bool:
@@ -126,7 +152,11 @@ def _is_for(key: Key, algorithm: str) -> bool:
 
 def _is_signed(token: str, key: Key) -> bool:
     try:
-        return jws.validate_compact(jws.extract_compact(token.encode(), registry=_REGISTRY), key, registry=_REGISTRY)
+        return jws.validate_compact(
+            jws.extract_compact(token.encode(), registry=_REGISTRY),
+            key,
+            registry=_REGISTRY,
+        )
     except (JoseError, ValueError, RecursionError):
         return False
 
@@ -152,8 +182,14 @@ def _check_time(claims: Claims, now: float) -> None:
     for name in ("nbf", "iat"):
         if claims.get(name) is not None and moment(claims, name) > now + LEEWAY_SECONDS:
             message = f"The token is not valid yet, as its claim `{name}` says"
-            raise InvalidToken(TokenCode.NOT_YET_VALID, message, "set the clocks, or wait")
+            raise InvalidToken(
+                TokenCode.NOT_YET_VALID, message, "set the clocks, or wait"
+            )
 
 
 def _malformed_token(problem: str) -> InvalidToken:
-    return InvalidToken(TokenCode.MALFORMED, f"The token {problem}", "send the token as the issuer gave it")
+    return InvalidToken(
+        TokenCode.MALFORMED,
+        f"The token {problem}",
+        "send the token as the issuer gave it",
+    )

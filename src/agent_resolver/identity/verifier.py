@@ -25,7 +25,13 @@ class KeySource(Protocol):
 class Verifier:
     """Verifies the tokens that one issuer gives out for one audience."""
 
-    def __init__(self, issuer: str, audience: str, keys: KeySource, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        issuer: str,
+        audience: str,
+        keys: KeySource,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.issuer = issuer
         self.audience = audience
         self._keys = keys
@@ -43,8 +49,11 @@ class Verifier:
         except InvalidToken as refused:
             if refused.code is not TokenCode.UNKNOWN_KEY:
                 raise
-        # The issuer may have a new key since its keys were read: a token with an unknown one is worth a second look.
+        # The issuer may have a new key since its keys were read: a token with an
+        # unknown one is worth a second look.
         return self._verified(token, await self._keys.newer())
 
     def _verified(self, token: str, keys: Keys) -> Caller:
-        return verify(token, keys, issuer=self.issuer, audience=self.audience, now=self._clock())
+        return verify(
+            token, keys, issuer=self.issuer, audience=self.audience, now=self._clock()
+        )

@@ -6,7 +6,10 @@ from agent_resolver.project.blueprint import (
     own_descriptors as own_descriptors,
 )
 from agent_resolver.project.blueprint_file import blueprint_files as blueprint_files
-from agent_resolver.project.blueprint_history import RunEvent as RunEvent, read_events as read_events
+from agent_resolver.project.blueprint_history import (
+    RunEvent as RunEvent,
+    read_events as read_events,
+)
 from agent_resolver.project.capability import load_capabilities as load_capabilities
 from agent_resolver.project.catalog import (
     judge_of as judge_of,
@@ -39,7 +42,10 @@ from agent_resolver.project.config import (
     load_config as load_config,
     masked as masked,
 )
-from agent_resolver.project.config_file import find_config as find_config, read_config as read_config
+from agent_resolver.project.config_file import (
+    find_config as find_config,
+    read_config as read_config,
+)
 from agent_resolver.project.engine import (
     EngineUse as EngineUse,
     blueprint_journal as blueprint_journal,
@@ -61,7 +67,10 @@ from agent_resolver.project.errors import (
     UnusableState as UnusableState,
     UnusableWorkspace as UnusableWorkspace,
 )
-from agent_resolver.project.file_change import FileChange as FileChange, write_changes as write_changes
+from agent_resolver.project.file_change import (
+    FileChange as FileChange,
+    write_changes as write_changes,
+)
 from agent_resolver.project.identity import (
     ProcessIdentity as ProcessIdentity,
     caller_of as caller_of,
@@ -77,7 +86,10 @@ from agent_resolver.project.plan import (
     ProjectLocks as ProjectLocks,
     runtime_of as runtime_of,
 )
-from agent_resolver.project.planner import close_planner as close_planner, planner_of as planner_of
+from agent_resolver.project.planner import (
+    close_planner as close_planner,
+    planner_of as planner_of,
+)
 from agent_resolver.project.plugin import InstalledPlugins as InstalledPlugins
 from agent_resolver.project.project import (
     Project as Project,
@@ -89,12 +101,22 @@ from agent_resolver.project.provider import (
     provider_executor as provider_executor,
 )
 from agent_resolver.project.replay import replay_of_project as replay_of_project
-from agent_resolver.project.run import ProjectRuns as ProjectRuns, ToolUse as ToolUse, open_runs as open_runs
+from agent_resolver.project.run import (
+    ProjectRuns as ProjectRuns,
+    ToolUse as ToolUse,
+    open_runs as open_runs,
+)
 from agent_resolver.project.secret import ProjectSecrets as ProjectSecrets
 from agent_resolver.project.session import Session as Session
 from agent_resolver.project.state import prune as prune
-from agent_resolver.project.tools import OpenTools as OpenTools, open_tools as open_tools
-from agent_resolver.project.trust import TrustedFolders as TrustedFolders, folders_behind as folders_behind
+from agent_resolver.project.tools import (
+    OpenTools as OpenTools,
+    open_tools as open_tools,
+)
+from agent_resolver.project.trust import (
+    TrustedFolders as TrustedFolders,
+    folders_behind as folders_behind,
+)
 from agent_resolver.project.workflow import (
     StepResult as StepResult,
     plan_steps as plan_steps,

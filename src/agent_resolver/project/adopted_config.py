@@ -21,7 +21,14 @@ _OTHER_FORMAT: Final = "client-config"
 _DESKTOP: Final = "claude_desktop_config.json"
 _SWITCHES: Final = frozenset({"disabled", "enabled"})
 _TOOL_LISTS: Final = frozenset(
-    {"enabled_tools", "disabled_tools", "disabledTools", "includeTools", "excludeTools", "allowedTools"}
+    {
+        "enabled_tools",
+        "disabled_tools",
+        "disabledTools",
+        "includeTools",
+        "excludeTools",
+        "allowedTools",
+    }
 )
 _LIMITS: Final = _TOOL_LISTS | {"cwd", "envFile", "headersHelper"}
 """Settings without which a server would do something else, or more, than the client let it do."""
@@ -56,8 +63,14 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
 
 def config_paths(folder: str = "", client: str | None = None) -> list[str]:
     """The client configurations that are in a folder, in the order of the clients."""
-    places = (each.path for each in CLIENTS.values() if each.path and client in {None, each.name})
-    return [path for place in places if os.path.isfile(path := os.path.join(folder, place))]
+    places = (
+        each.path
+        for each in CLIENTS.values()
+        if each.path and client in {None, each.name}
+    )
+    return [
+        path for place in places if os.path.isfile(path := os.path.join(folder, place))
+    ]
 
 
 def client_at(path: str) -> Client | None:
@@ -66,11 +79,16 @@ def client_at(path: str) -> Client | None:
         return CLIENTS["claude-desktop"]
     place = f"/{os.path.abspath(path).replace(os.sep, '/')}"
     # The longest path first: `.vscode/mcp.json` is not `mcp.json`.
-    known = sorted((each for each in CLIENTS.values() if each.path), key=lambda each: -len(each.path))
+    known = sorted(
+        (each for each in CLIENTS.values() if each.path),
+        key=lambda each: -len(each.path),
+    )
     return next((each for each in known if place.endswith(f"/{each.path}")), None)
 
 
-def read_client_config(path: str, client: Client, users: frozenset[int] = frozenset()) -> ConfigFile:
+def read_client_config(
+    path: str, client: Client, users: frozenset[int] = frozenset()
+) -> ConfigFile:
     """A configuration with its servers.
 
     Raises:
@@ -81,17 +99,35 @@ def read_client_config(path: str, client: Client, users: frozenset[int] = frozen
     text = decode_settings(content, path)
     reading = SourceReading(path)
     if read_entries(client, text, path):
-        (reading,) = read_sources([path], _FORMATS.get(client.name, _OTHER_FORMAT)).files
+        (reading,) = read_sources(
+            [path], _FORMATS.get(client.name, _OTHER_FORMAT)
+        ).files
     notes = reading.imported.notes
     # A server that its user switched off must not start because of an adoption.
-    off = {note.server for note in notes if note.kind is NoteKind.NOT_CARRIED and _SWITCHES.intersection(note.names)}
-    entries = tuple(entry for entry in reading.imported.entries if (entry.name or entry.id) not in off)
+    off = {
+        note.server
+        for note in notes
+        if note.kind is NoteKind.NOT_CARRIED and _SWITCHES.intersection(note.names)
+    }
+    entries = tuple(
+        entry
+        for entry in reading.imported.entries
+        if (entry.name or entry.id) not in off
+    )
     return ConfigFile(
-        path=path, client=client, content=content, text=text, entries=entries, reading=reading, left=tuple(sorted(off))
+        path=path,
+        client=client,
+        content=content,
+        text=text,
+        entries=entries,
+        reading=reading,
+        left=tuple(sorted(off)),
     )
 
 
-def missing_in(configs: Iterable[ConfigFile], environment: Iterable[str]) -> list[Missing]:
+def missing_in(
+    configs: Iterable[ConfigFile], environment: Iterable[str]
+) -> list[Missing]:
     """The steps that are left, in the configurations or in the environment, before their servers can start."""
     is_set = frozenset(environment)
     return [missing for config in configs for missing in _missing_in(config, is_set)]
@@ -99,27 +135,37 @@ def missing_in(configs: Iterable[ConfigFile], environment: Iterable[str]) -> lis
 
 def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]:
     for issue in config.reading.imported.faults:
-        # The second part of a place is the name of the server, where the fault is inside of one.
+        # The second part of a place is the name of the server, where the fault is
+        # inside of one.
         name = str(issue.at[1]) if len(issue.at) > 1 else config.path
         place = f"{config.path}:{issue.line}:{issue.column}"
         yield Missing(name, f"{issue} ({place})", issue.hint)
     adopted = set(config.names)
     for note in config.reading.imported.notes:
-        # A server that is switched off, or that is ours, stays where it is and needs nothing.
+        # A server that is switched off, or that is ours, stays where it is and needs
+        # nothing.
         if note.server not in adopted:
             continue
-        if note.kind is NoteKind.ENVIRONMENT and (unset := [name for name in note.names if name not in is_set]):
+        if note.kind is NoteKind.ENVIRONMENT and (
+            unset := [name for name in note.names if name not in is_set]
+        ):
             hint = f"`{config.path}` has or names the value, which is not carried over"
             yield Missing(note.server, f"set {_listed(unset)} in the environment", hint)
         if note.kind is NoteKind.MISSING_VALUE:
             hint = f"nothing fills it in when the server starts: write the value itself into `{config.path}`"
-            yield Missing(note.server, f"its command or address has {_listed(note.names)}", hint)
-        if note.kind is NoteKind.NOT_CARRIED and (lost := [name for name in note.names if name in _LIMITS]):
+            yield Missing(
+                note.server, f"its command or address has {_listed(note.names)}", hint
+            )
+        if note.kind is NoteKind.NOT_CARRIED and (
+            lost := [name for name in note.names if name in _LIMITS]
+        ):
             hint = f"take it out of `{config.path}`, and start the server in a way that does not need it"
-            # Without its list of tools, the server would offer more than the client let the model call.
+            # Without its list of tools, the server would offer more than the client let
+            # the model call.
             if _TOOL_LISTS.intersection(lost):
                 hint = (
-                    f"take it out of `{config.path}`, and forbid tools with `constraints.actions.forbid` in agents.md"
+                    f"take it out of `{config.path}`, and forbid tools with "
+                    "`constraints.actions.forbid` in agents.md"
                 )
             yield Missing(note.server, f"{_listed(lost)} cannot be carried over", hint)
 

@@ -33,11 +33,21 @@ from agent_resolver.project.adoption_change import (
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.file_change import FileChange
-from agent_resolver.project.index import overlaid_servers, overlay_vouching, refuse_compiled
+from agent_resolver.project.index import (
+    overlaid_servers,
+    overlay_vouching,
+    refuse_compiled,
+)
 from agent_resolver.project.probe import Pinned, Probed, pin_tools
 from agent_resolver.project.session import Session
 from agent_resolver.schema.agent_file import read_agent_file
-from agent_resolver.schema.index import UNVERSIONED, Index, IndexEntry, Server, is_object
+from agent_resolver.schema.index import (
+    UNVERSIONED,
+    Index,
+    IndexEntry,
+    Server,
+    is_object,
+)
 from agent_resolver.schema.index_reader import parse_index, read_index
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
@@ -93,7 +103,11 @@ def merge_configs(configs: Sequence[ConfigFile], index_path: str) -> Merging:
     existing = parse_index(raw) if raw else ()
     batches = [Batch(config.path, config.entries) for config in configs]
     merged = merge_entries(existing, batches, overlay_vouching(index_path))
-    wishes = [Wish(merged.ids[name], config.path) for config in configs for name in config.names]
+    wishes = [
+        Wish(merged.ids[name], config.path)
+        for config in configs
+        for name in config.names
+    ]
     entries = with_own_categories(merged.entries, [wish.server_id for wish in wishes])
     return Merging(
         content=_index_content(raw, existing, entries),
@@ -105,21 +119,33 @@ def merge_configs(configs: Sequence[ConfigFile], index_path: str) -> Merging:
     )
 
 
-def _index_content(raw: bytes | None, existing: Index, entries: Sequence[IndexEntry]) -> bytes:
-    # An index that has all of it keeps its bytes, so that adopting again changes nothing.
-    if raw and sorted(existing, key=lambda entry: (entry.id, entry.version or UNVERSIONED)) == list(entries):
+def _index_content(
+    raw: bytes | None, existing: Index, entries: Sequence[IndexEntry]
+) -> bytes:
+    # An index that has all of it keeps its bytes, so that adopting again changes
+    # nothing.
+    if raw and sorted(
+        existing, key=lambda entry: (entry.id, entry.version or UNVERSIONED)
+    ) == list(entries):
         return raw
     content = to_json({"servers": entries} if raw and is_object(raw) else entries)
-    parse_index(content)  # What is written can be read: a fault in an importer stops here.
+    parse_index(
+        content
+    )  # What is written can be read: a fault in an importer stops here.
     return content
 
 
 def _conflicts(merged: Merged) -> Iterator[Missing]:
     """Two servers of one name: only one of them could be adopted."""
     for conflict in merged.conflicts:
-        # Conflicts about other facts, such as descriptions, keep no server from being adopted.
+        # Conflicts about other facts, such as descriptions, keep no server from being
+        # adopted.
         if conflict.fact == "reach":
-            yield Missing(conflict.server, str(conflict), "give one of the two another name, and adopt again")
+            yield Missing(
+                conflict.server,
+                str(conflict),
+                "give one of the two another name, and adopt again",
+            )
 
 
 def _unknown_keys(raw: bytes | None, path: str) -> Iterator[Missing]:
@@ -128,20 +154,31 @@ def _unknown_keys(raw: bytes | None, path: str) -> Iterator[Missing]:
         if issue.code is IssueCode.UNKNOWN_KEY:
             message = f"`{issue.path}` ({issue.line}:{issue.column}) is not known and would be lost"
             yield Missing(path, message, "remove it from the index")
-            # One unknown key is enough to stop the adoption, which would lose all of them.
+            # One unknown key is enough to stop the adoption, which would lose all of
+            # them.
             return
 
 
-def missing_tokens(session: Session, configs: Sequence[ConfigFile], merging: Merging) -> Iterator[Missing]:
+def missing_tokens(
+    session: Session, configs: Sequence[ConfigFile], merging: Merging
+) -> Iterator[Missing]:
     """The servers that need a bearer token, and whose token the settings do not name."""
     for config in configs:
-        tokens = [note for note in config.reading.imported.notes if note.kind is NoteKind.TOKEN]
+        tokens = [
+            note
+            for note in config.reading.imported.notes
+            if note.kind is NoteKind.TOKEN
+        ]
         for note in tokens:
             server_id = merging.ids.get(note.server, "")
             access = session.config.servers.get(server_id)
             if note.server in config.names and not (access and access.token_env):
                 lines = f'[servers."{server_id}"] and below it token_env = "{note.names[0]}"'
-                yield Missing(server_id, "it is called with a bearer token", f"write into agent.toml: {lines}")
+                yield Missing(
+                    server_id,
+                    "it is called with a bearer token",
+                    f"write into agent.toml: {lines}",
+                )
 
 
 def require_adopting(session: Session, configs: Sequence[ConfigFile]) -> None:
@@ -154,10 +191,16 @@ def require_adopting(session: Session, configs: Sequence[ConfigFile]) -> None:
     decisive = (*session.files_of_index, session.agent_path, session.lock_path)
     for path in (*(config.path for config in configs), *decisive):
         require_own(path, session.users)
-    # A configuration outside of the project, such as that of the user, lies in a folder that needs trust as well.
-    outside = [config.path for config in configs if not _is_below(config.path, session.root)]
+    # A configuration outside of the project, such as that of the user, lies in a folder
+    # that needs trust as well.
+    outside = [
+        config.path for config in configs if not _is_below(config.path, session.root)
+    ]
     known = [path for path in session.files_of_index if os.path.lexists(path)]
-    session.require_trust("its client configuration starts commands and names addresses", files=[*outside, *known])
+    session.require_trust(
+        "its client configuration starts commands and names addresses",
+        files=[*outside, *known],
+    )
 
 
 def require_targets(session: Session, folder: str) -> None:
@@ -181,7 +224,11 @@ def _is_below(path: str, folder: str) -> bool:
 def positions_to_probe(session: Session, merging: Merging) -> list[int]:
     """The places of the servers to adopt in the index."""
     ids = {wish.server_id for wish in merging.wishes}
-    return [position for position, server in enumerate(session.listed_servers) if server.id in ids]
+    return [
+        position
+        for position, server in enumerate(session.listed_servers)
+        if server.id in ids
+    ]
 
 
 def plan_adoption(
@@ -200,31 +247,52 @@ def plan_adoption(
         probed: What the servers said; None if they were not asked.
         order: What the operator asks for.
     """
-    pinned = Pinned(session.index_content, {}, {}) if probed is None else pin_tools(session, probed, replaces=False)
-    servers = overlaid_servers(parse_index(pinned.index), session.overlay_content, session.index_path)
+    pinned = (
+        Pinned(session.index_content, {}, {})
+        if probed is None
+        else pin_tools(session, probed, replaces=False)
+    )
+    servers = overlaid_servers(
+        parse_index(pinned.index), session.overlay_content, session.index_path
+    )
     requirements = tuple(propose_requirements(servers, merging.wishes, order.allowed))
-    # A server that did not answer has no known permissions either: its failure alone is reported.
+    # A server that did not answer has no known permissions either: its failure alone is
+    # reported.
     unknown = list(_failed(probed or ())) or list(_without_permissions(requirements))
     if unknown:
         return Adoption(missing=tuple(unknown), requirements=requirements)
     agent = agent_change(session.agent_path, order.agent_name, requirements)
-    # The agent file is read as it will be written, so that a fault in it stops the plan.
+    # The agent file is read as it will be written, so that a fault in it stops the
+    # plan.
     reading = read_agent_file(agent.after or b"")
     if reading.agent is None:
-        faults = _faults_of(session.agent_path, only_errors(reading.issues), requirements)
+        faults = _faults_of(
+            session.agent_path, only_errors(reading.issues), requirements
+        )
         return Adoption(missing=tuple(faults), requirements=requirements)
     resolution = resolve(reading.agent, servers, resolved_at=order.resolved_at)
     locked = {choice.server.id for choice in resolution.choices if choice.server}
-    lacking = [requirement for requirement in requirements if requirement.server not in locked]
-    # If every requirement was resolved and a server still is not locked, then the agent file does not ask for it.
-    unlocked = list(_unresolved(resolution, servers)) or list(_not_required(session.agent_path, lacking))
+    lacking = [
+        requirement for requirement in requirements if requirement.server not in locked
+    ]
+    # If every requirement was resolved and a server still is not locked, then the agent
+    # file does not ask for it.
+    unlocked = list(_unresolved(resolution, servers)) or list(
+        _not_required(session.agent_path, lacking)
+    )
     if unlocked or resolution.lockfile is None:
-        return Adoption(missing=tuple(unlocked), requirements=requirements, resolution=resolution)
+        return Adoption(
+            missing=tuple(unlocked), requirements=requirements, resolution=resolution
+        )
     entry = _governed_entry(session, resolution.lockfile, order)
-    refused = [missing for config in configs for missing in _not_exported(config, entry)]
+    refused = [
+        missing for config in configs for missing in _not_exported(config, entry)
+    ]
     lock = change_of(session.lock_path, to_json(resolution.lockfile))
     changes = [*index_changes(session.index_path, pinned), agent, lock]
-    changes += [change for config in configs for change in config_changes(config, entry)]
+    changes += [
+        change for config in configs for change in config_changes(config, entry)
+    ]
     return Adoption(
         missing=tuple(refused),
         requirements=requirements,
@@ -239,15 +307,25 @@ def _failed(probed: Sequence[Probed]) -> Iterator[Missing]:
         if each.listing is None:
             yield Missing(each.server.id, each.problem, each.hint)
         elif each.changes:
-            named = ", ".join(f"{change.tool} ({change.kind})" for change in each.changes[:3])
-            hint = "look at them with `agent index probe`, and pin them with `--replace`"
-            yield Missing(each.server.id, f"its tools are not what the index pins: {named}", hint)
+            named = ", ".join(
+                f"{change.tool} ({change.kind})" for change in each.changes[:3]
+            )
+            hint = (
+                "look at them with `agent index probe`, and pin them with `--replace`"
+            )
+            yield Missing(
+                each.server.id, f"its tools are not what the index pins: {named}", hint
+            )
 
 
-def _without_permissions(requirements: Sequence[ProposedRequirement]) -> Iterator[Missing]:
+def _without_permissions(
+    requirements: Sequence[ProposedRequirement],
+) -> Iterator[Missing]:
     for requirement in requirements:
         if not requirement.permissions:
-            hint = "let it be asked for its tools, or state its scopes in mcp.overlay.yaml"
+            hint = (
+                "let it be asked for its tools, or state its scopes in mcp.overlay.yaml"
+            )
             yield Missing(requirement.server, requirement.why, hint)
 
 
@@ -255,16 +333,24 @@ def _unresolved(resolution: Resolution, servers: Sequence[Server]) -> Iterator[M
     """The reasons that keep the servers of each category from being chosen."""
     for requirement in resolution.failed:
         first_broken = judge(requirement, resolution.limits)
-        offering = [server for server in servers if requirement.category in server.categories]
+        offering = [
+            server for server in servers if requirement.category in server.categories
+        ]
         if not offering:
-            yield Missing(requirement.category, "no server has this category", "see `requires` in the agent file")
+            yield Missing(
+                requirement.category,
+                "no server has this category",
+                "see `requires` in the agent file",
+            )
         for server in offering:
             reason = first_broken(server)
             if reason is not None:
                 yield Missing(server.id, reason.message)
 
 
-def _faults_of(path: str, issues: Iterable[Issue], requirements: Sequence[ProposedRequirement]) -> Iterator[Missing]:
+def _faults_of(
+    path: str, issues: Iterable[Issue], requirements: Sequence[ProposedRequirement]
+) -> Iterator[Missing]:
     """The faults of an agent file that is there already; all that is proposed if it only asks for nothing."""
     others = [issue for issue in issues if issue.at[:1] != ("requires",)]
     for issue in others:
@@ -273,20 +359,31 @@ def _faults_of(path: str, issues: Iterable[Issue], requirements: Sequence[Propos
         yield from _not_required(path, requirements)
 
 
-def _not_required(path: str, requirements: Sequence[ProposedRequirement]) -> Iterator[Missing]:
+def _not_required(
+    path: str, requirements: Sequence[ProposedRequirement]
+) -> Iterator[Missing]:
     """The servers that an agent file, which is there already, does not ask for."""
     for requirement in requirements:
         hint = f"add below `requires: mcp:`  {missing_lines(requirement)}"
         yield Missing(requirement.server, f"`{path}` does not require it", hint)
 
 
-def _governed_entry(session: Session, lockfile: Lockfile, order: AdoptionOrder) -> ClientEntry:
+def _governed_entry(
+    session: Session, lockfile: Lockfile, order: AdoptionOrder
+) -> ClientEntry:
     """The one entry that takes the place of the adopted ones."""
-    launched = {name for server in lockfile.servers if server.launch is not UNSET for name in server.launch.env}
+    launched = {
+        name
+        for server in lockfile.servers
+        if server.launch is not UNSET
+        for name in server.launch.env
+    }
     # Where callers need a token, the client has to hand it on to the governed entry.
     token = {"AGENT_TOKEN"} if session.has_issuer else set()
     variables = {*variables_of(session.config, session.environment), *launched, *token}
-    return ClientEntry(name=NAME, command=order.command, variables=tuple(sorted(variables)))
+    return ClientEntry(
+        name=NAME, command=order.command, variables=tuple(sorted(variables))
+    )
 
 
 def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
@@ -294,8 +391,11 @@ def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
         message = f"{config.client.title} fills in part of `{word}`, so it would start something else"
         yield Missing(NAME, message, "move the project to another folder")
     for name, values in read_entries(config.client, config.text, config.path):
-        # An entry under our name may serve another agent, and must not be replaced by this one.
+        # An entry under our name may serve another agent, and must not be replaced by
+        # this one.
         is_other = served_agent(command_of(values)) != served_agent(entry.command)
         if name == NAME and name not in config.names and is_other:
-            message = f"`{config.path}` has an entry of this name that serves something else"
+            message = (
+                f"`{config.path}` has an entry of this name that serves something else"
+            )
             yield Missing(NAME, message, "give that entry another name, or remove it")

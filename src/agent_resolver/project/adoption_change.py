@@ -8,7 +8,10 @@ from agent_resolver.exchange.client.entry import NAME, ClientEntry
 from agent_resolver.exchange.client.removal import without_entries
 from agent_resolver.exchange.client.settings import read_entries, write_entries
 from agent_resolver.exchange.client.shown import shown_settings, words_in
-from agent_resolver.exchange.proposed_requirement import ProposedRequirement, agent_file_text
+from agent_resolver.exchange.proposed_requirement import (
+    ProposedRequirement,
+    agent_file_text,
+)
 from agent_resolver.project.adopted_config import ConfigFile
 from agent_resolver.project.definition import pinned_files
 from agent_resolver.project.file_change import FileChange
@@ -51,11 +54,17 @@ def index_changes(index_path: str, pinned: Pinned) -> list[FileChange]:
     return [change_of(path, content) for path, content in contents.items()]
 
 
-def agent_change(path: str, name: str, requirements: Sequence[ProposedRequirement]) -> FileChange:
+def agent_change(
+    path: str, name: str, requirements: Sequence[ProposedRequirement]
+) -> FileChange:
     """The agent file: what is there stays as it is."""
     before = read_or_none(path, MAX_AGENT_FILE_BYTES)
     # The agent file belongs to its author: one that is there is never changed.
-    after = before if before is not None else agent_file_text(name, _MADE_BY, requirements).encode()
+    after = (
+        before
+        if before is not None
+        else agent_file_text(name, _MADE_BY, requirements).encode()
+    )
     return FileChange(path=path, before=before, after=after)
 
 
@@ -63,10 +72,19 @@ def config_changes(config: ConfigFile, entry: ClientEntry) -> list[FileChange]:
     """The configuration with the governed entry in place of the adopted ones, and a copy of what it was."""
     without = without_entries(config.client, config.text, config.names, config.path)
     text = write_entries(config.client, without, [entry], config.path)
-    # What was imported goes into the index, so the importer has looked for secrets in it.
+    # What was imported goes into the index, so the importer has looked for secrets in
+    # it.
     known = {*words_in(config.client.render(entry)), *_imported_words(config)}
-    shown = (_shown_change(config, config.text, known), _shown_change(config, text, known))
-    return [_backup(config), FileChange(path=config.path, before=config.content, after=text.encode(), shown=shown)]
+    shown = (
+        _shown_change(config, config.text, known),
+        _shown_change(config, text, known),
+    )
+    return [
+        _backup(config),
+        FileChange(
+            path=config.path, before=config.content, after=text.encode(), shown=shown
+        ),
+    ]
 
 
 def _imported_words(config: ConfigFile) -> Iterator[str]:
@@ -79,10 +97,15 @@ def _imported_words(config: ConfigFile) -> Iterator[str]:
 
 def _shown_change(config: ConfigFile, text: str, known: set[str]) -> str:
     """The entries that the adoption removes or adds, as a text of the settings has them."""
-    # Entries that stay are left out, since they may hold secrets that the importer never looked at.
+    # Entries that stay are left out, since they may hold secrets that the importer
+    # never looked at.
     changed = {*config.names, NAME}
     found = read_entries(config.client, text, config.path)
-    return shown_settings(config.client, {name: values for name, values in found if name in changed}, known)
+    return shown_settings(
+        config.client,
+        {name: values for name, values in found if name in changed},
+        known,
+    )
 
 
 def _backup(config: ConfigFile) -> FileChange:
@@ -93,11 +116,19 @@ def _backup(config: ConfigFile) -> FileChange:
         if os.path.islink(path):
             continue  # It leads to wherever its author likes.
         before = read_or_none(path, MAX_CLIENT_SETTINGS_BYTES)
-        # Another copy may be the only one of what the configuration was before an earlier adoption.
+        # Another copy may be the only one of what the configuration was before an
+        # earlier adoption.
         if before in {None, config.content}:
             shown = f"(a copy of {config.path})\n"
             old = "" if before is None else shown
             return FileChange(
-                path=path, before=before, after=config.content, shown=(old, shown), mode=mode, is_private=True
+                path=path,
+                before=before,
+                after=config.content,
+                shown=(old, shown),
+                mode=mode,
+                is_private=True,
             )
-    raise UnreadableFile(f"{config.path}{BACKUP_SUFFIX}", "is there too many times: move old copies away")
+    raise UnreadableFile(
+        f"{config.path}{BACKUP_SUFFIX}", "is there too many times: move old copies away"
+    )

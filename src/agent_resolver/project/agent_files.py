@@ -48,7 +48,9 @@ def folders_of_clients() -> list[str]:
     return [folder for folder, _client in client_folders(".")]
 
 
-def find_agents(folders: Iterable[str], *, follows_links: bool = False) -> tuple[list[FoundAgent], list[SkippedFile]]:
+def find_agents(
+    folders: Iterable[str], *, follows_links: bool = False
+) -> tuple[list[FoundAgent], list[SkippedFile]]:
     """The agent files below these folders, by path, and what else is there.
 
     Args:
@@ -60,7 +62,11 @@ def find_agents(folders: Iterable[str], *, follows_links: bool = False) -> tuple
     """
     agents: list[FoundAgent] = []
     skipped: list[SkippedFile] = []
-    paths = ((folder, path) for folder in folders for path in _paths_below(folder, follows_links=follows_links))
+    paths = (
+        (folder, path)
+        for folder in folders
+        for path in _paths_below(folder, follows_links=follows_links)
+    )
     for found in (_read_agent(folder, path) for folder, path in paths):
         if isinstance(found, FoundAgent):
             agents.append(found)

@@ -7,7 +7,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from agent_resolver.catalog.mention_rewrite import LeftMention, Moved, Rewriting, moved_agents, rewrite_mentions
+from agent_resolver.catalog.mention_rewrite import (
+    LeftMention,
+    Moved,
+    Rewriting,
+    moved_agents,
+    rewrite_mentions,
+)
 from agent_resolver.exchange.client.entry import NAME
 from agent_resolver.exchange.jsonc_edit import CannotEdit
 from agent_resolver.exchange.toml_edit import with_toml_item
@@ -22,7 +28,12 @@ from agent_resolver.storage.file import read_bounded
 from agent_resolver.storage.ownership import is_below
 from agent_resolver.storage.walk import files_below
 
-_TEXTS: Final = ("CLAUDE.md", "AGENTS.md", os.path.join(".claude", "CLAUDE.md"), "GEMINI.md")
+_TEXTS: Final = (
+    "CLAUDE.md",
+    "AGENTS.md",
+    os.path.join(".claude", "CLAUDE.md"),
+    "GEMINI.md",
+)
 """Texts that clients give to a model, and that may mention agents."""
 _PERMISSIONS: Final = 0o777
 
@@ -49,7 +60,9 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     """Shell commands."""
 
 
-def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[SkippedFile]) -> MovePlan:
+def plan_move(
+    session: Session, agents: Sequence[FoundAgent], skipped: Sequence[SkippedFile]
+) -> MovePlan:
     """Plan the move of these agent files into `agents`.
 
     Raises:
@@ -58,18 +71,29 @@ def plan_move(session: Session, agents: Sequence[FoundAgent], skipped: Sequence[
     moves = [_move_of(agent) for agent in agents]
     targets = [move.target for move in moves]
     # Folders of two clients may hold files of one name, which have one target.
-    taken = [path for path in dict.fromkeys(targets) if os.path.lexists(path) or targets.count(path) > 1]
+    taken = [
+        path
+        for path in dict.fromkeys(targets)
+        if os.path.lexists(path) or targets.count(path) > 1
+    ]
     if taken or not moves:
         return MovePlan(moves=tuple(moves), taken=tuple(taken), skipped=tuple(skipped))
     moved = moved_agents(NAME, [move.name for move in moves], os.listdir("."))
-    edits = [_moved_file(agent, move, moved) for agent, move in zip(agents, moves, strict=True)]
+    edits = [
+        _moved_file(agent, move, moved)
+        for agent, move in zip(agents, moves, strict=True)
+    ]
     edits += _rewritten_texts(moves, moved)
     edits += _changed_settings(session, _emptied_folders(agents))
     changes = [change for edit in edits for change in edit.changes]
     return MovePlan(
         moves=tuple(moves),
         # A copy that an earlier move left behind is in the way as well.
-        taken=tuple(change.path for change in changes if change.before is None and os.path.lexists(change.path)),
+        taken=tuple(
+            change.path
+            for change in changes
+            if change.before is None and os.path.lexists(change.path)
+        ),
         changes=tuple(changes),
         rewritten=sum(edit.rewritten for edit in edits),
         left=tuple(left for edit in edits for left in edit.left),
@@ -105,10 +129,16 @@ def _moved_file(agent: FoundAgent, move: Move, moved: Moved) -> _Edit:
         mode=mode,
     )
     # The diff of the target shows the move.
-    source = FileChange(path=agent.path, before=agent.content, shown=("", ""), mode=mode)
+    source = FileChange(
+        path=agent.path, before=agent.content, shown=("", ""), mode=mode
+    )
     # A file that keeps its bytes can be moved back; only one that changes needs a copy.
     if not rewriting.count:
-        return _Edit(changes=(target, source), undo=(_shell("mv", move.target, move.source),), left=rewriting.left)
+        return _Edit(
+            changes=(target, source),
+            undo=(_shell("mv", move.target, move.source),),
+            left=rewriting.left,
+        )
     copy = _copy(agent.path, agent.content, mode)
     return _Edit(
         changes=(copy, target, source),
@@ -125,7 +155,11 @@ def _rewritten_texts(moves: Sequence[Move], moved: Moved) -> Iterator[_Edit]:
         if found is None:
             continue
         rewriting, before = found
-        changed = _changed_file(path, before, rewriting.text.encode()) if rewriting.count else _Edit()
+        changed = (
+            _changed_file(path, before, rewriting.text.encode())
+            if rewriting.count
+            else _Edit()
+        )
         yield structs.replace(changed, rewritten=rewriting.count, left=rewriting.left)
 
 
@@ -137,7 +171,9 @@ def _changed_file(path: str, before: bytes, after: bytes) -> _Edit:
 
 def _copy(path: str, content: bytes, mode: int) -> FileChange:
     shown = ("", f"(a copy of {path})\n")
-    return FileChange(path=f"{path}{BACKUP_SUFFIX}", after=content, shown=shown, mode=mode)
+    return FileChange(
+        path=f"{path}{BACKUP_SUFFIX}", after=content, shown=shown, mode=mode
+    )
 
 
 def _shell(*words: str) -> str:
@@ -149,7 +185,11 @@ def _texts_here(moves: Sequence[Move]) -> list[str]:
     here = os.path.realpath(".")
     found = {path: os.path.realpath(path) for path in _TEXTS if os.path.isfile(path)}
     # A text behind a linked folder belongs to another project, or to the user.
-    return [path for path, real in found.items() if real not in sources and is_below(real, here)]
+    return [
+        path
+        for path, real in found.items()
+        if real not in sources and is_below(real, here)
+    ]
 
 
 def _rewritten_text(path: str, moved: Moved) -> tuple[Rewriting, bytes] | None:
@@ -169,14 +209,24 @@ def _emptied_folders(agents: Sequence[FoundAgent]) -> set[str]:
 
     Git does not keep a folder without files, so the next clone of the project would not have it.
     """
-    moved = {os.path.relpath(agent.path, agent.folder).replace(os.sep, "/") for agent in agents}
+    moved = {
+        os.path.relpath(agent.path, agent.folder).replace(os.sep, "/")
+        for agent in agents
+    }
     folders = {agent.folder for agent in agents}
-    return {os.path.realpath(folder) for folder in folders if not files_below(folder, ".md").keys() - moved}
+    return {
+        os.path.realpath(folder)
+        for folder in folders
+        if not files_below(folder, ".md").keys() - moved
+    }
 
 
 def _changed_settings(session: Session, emptied: set[str]) -> Iterator[_Edit]:
     """agent.toml with the folder among its roots, and without those that are empty now, where it lists roots."""
-    configured = {root: os.path.realpath(os.path.join(session.root, root)) for root in session.config.catalog.roots}
+    configured = {
+        root: os.path.realpath(os.path.join(session.root, root))
+        for root in session.config.catalog.roots
+    }
     useless = [root for root, real in configured.items() if real in emptied]
     wanted = os.path.realpath(CATALOG_FOLDER)
     is_default = os.path.realpath(os.path.join(session.root, CATALOG_FOLDER)) == wanted
@@ -188,11 +238,16 @@ def _changed_settings(session: Session, emptied: set[str]) -> Iterator[_Edit]:
     root = os.path.relpath(wanted, session.root).replace(os.sep, "/")
     if session.config_path is None:
         content = with_toml_item("", "catalog", "roots", root).encode()
-        yield _Edit(changes=(FileChange(path=CONFIG_NAME, after=content),), undo=(_shell("rm", CONFIG_NAME),))
+        yield _Edit(
+            changes=(FileChange(path=CONFIG_NAME, after=content),),
+            undo=(_shell("rm", CONFIG_NAME),),
+        )
         return
     path = os.path.relpath(session.config_path)
     if not is_below(os.path.realpath(os.path.dirname(path)), os.path.realpath(".")):
-        raise CannotEdit(f"`{path}` is not in this folder, and may be of other projects too")
+        raise CannotEdit(
+            f"`{path}` is not in this folder, and may be of other projects too"
+        )
     before = read_config(path, session.users)
     after = with_toml_item(before.decode(), "catalog", "roots", root, useless)
     yield _changed_file(path, before, after.encode())

@@ -11,7 +11,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from agent_resolver.capability.certificate import Certificate, certify
-from agent_resolver.project.blueprint import CheckedBlueprint, DescribedBlueprint, load_blueprints
+from agent_resolver.project.blueprint import (
+    CheckedBlueprint,
+    DescribedBlueprint,
+    load_blueprints,
+)
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.errors import InvalidBlueprints
 from agent_resolver.project.manifest import committed_manifest, manifest_path
@@ -73,11 +77,19 @@ class InstallTool:
         """
         # Without this, a task could install a plan that was certified for another task.
         if arguments["task"] != context.run:
-            raise ToolFailure(FailureCode.FORBIDDEN_ACTION, "A task installs its own plans alone")
-        blueprint = await self._artifacts.load(arguments["task"], arguments["artifact"], Blueprint)
-        # Records and questions show the id of the call, so the artifact has to be what they name.
+            raise ToolFailure(
+                FailureCode.FORBIDDEN_ACTION, "A task installs its own plans alone"
+            )
+        blueprint = await self._artifacts.load(
+            arguments["task"], arguments["artifact"], Blueprint
+        )
+        # Records and questions show the id of the call, so the artifact has to be what
+        # they name.
         if blueprint.id != arguments["id"]:
-            raise ToolFailure(FailureCode.TOOL_ERROR, f"The artifact is `{blueprint.id}`, not `{arguments['id']}`")
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR,
+                f"The artifact is `{blueprint.id}`, not `{arguments['id']}`",
+            )
         self._offer(_install(self._session, blueprint))
         return {"tool": blueprint.id}
 
@@ -105,17 +117,23 @@ class ScaffoldTool:
             ToolFailure: The file cannot be written.
         """
         if arguments["task"] != context.run:
-            raise ToolFailure(FailureCode.FORBIDDEN_ACTION, "A task scaffolds its own drafts alone")
-        draft = await self._artifacts.load(arguments["task"], arguments["artifact"], CapabilityDraft)
+            raise ToolFailure(
+                FailureCode.FORBIDDEN_ACTION, "A task scaffolds its own drafts alone"
+            )
+        draft = await self._artifacts.load(
+            arguments["task"], arguments["artifact"], CapabilityDraft
+        )
         return {"file": _scaffold(self._session, draft)}
 
 
-def assembly_tools(session: Session, artifacts: Artifacts, offer: Offer) -> tuple[Tool, ...]:
+def assembly_tools(
+    session: Session, artifacts: Artifacts, offer: Offer
+) -> tuple[Tool, ...]:
     """The tools with which tasks change the project."""
     return InstallTool(session, artifacts, offer), ScaffoldTool(session, artifacts)
 
 
-# Installing -----------------------------------------------------------------------------------------------------------
+# Installing ---------------------------------------------------------------------------
 
 
 def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
@@ -124,9 +142,11 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
     _require_loaded(session, folder)
     path = os.path.join(folder, f"{blueprint.id}.json")
     content = blueprint_bytes(blueprint)
-    # What is in both places is read before anything is written, so that it can be put back.
+    # What is in both places is read before anything is written, so that it can be put
+    # back.
     before = _bytes_of(path)
-    # An interrupted attempt may have left the same bytes. Any other file is not the task's to replace.
+    # An interrupted attempt may have left the same bytes. Any other file is not the
+    # task's to replace.
     if before is not None and before != content:
         message = f"`{path}` holds another blueprint"
         raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "move it away")
@@ -135,7 +155,8 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
     is_done = False
     try:
         _write(path, content)
-        # The plan is loaded from its file, as the next command will do it, and not taken from the artifact.
+        # The plan is loaded from its file, as the next command will do it, and not
+        # taken from the artifact.
         checked = _load(session, blueprint.id)
         committed = committed_manifest(manifest)
         # Without a committed manifest there is nothing that the tools could drift from.
@@ -143,11 +164,16 @@ def _install(session: Session, blueprint: Blueprint) -> CheckedBlueprint:
             _write(manifest, to_json(_with_entry(committed, checked.descriptor)))
         certificate = _certificate(session)
         if not certificate.success:
-            message = f"The tools do not pass with the plan: {_first_findings(certificate)}"
-            raise ToolFailure(FailureCode.TOOL_ERROR, message, "`agent tools certify` shows all of it")
+            message = (
+                f"The tools do not pass with the plan: {_first_findings(certificate)}"
+            )
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR, message, "`agent tools certify` shows all of it"
+            )
         is_done = True
     finally:
-        # A plan that does not pass must leave no trace: the next command would load its file.
+        # A plan that does not pass must leave no trace: the next command would load its
+        # file.
         if not is_done:
             _restore(path, before)
             _restore(manifest, manifest_before)
@@ -158,7 +184,9 @@ def _scaffold(session: Session, draft: CapabilityDraft) -> str:
     """Write a scaffold, and return its path below the project."""
     # The name of a Python module has neither dots nor dashes.
     name = draft.id.replace(".", "_").replace("-", "_").lower()
-    path = os.path.join(_own_folder(session, session.config.reasoner.drafts), f"{name}.py")
+    path = os.path.join(
+        _own_folder(session, session.config.reasoner.drafts), f"{name}.py"
+    )
     if not os.path.lexists(path):
         _write(path, scaffold_source(draft).encode())
     return os.path.relpath(path, session.root)
@@ -170,32 +198,45 @@ def _load(session: Session, blueprint_id: str) -> CheckedBlueprint:
     try:
         found = {each.blueprint.id: each for each in load_blueprints(session, own)}
     except InvalidBlueprints as error:
-        raise ToolFailure(FailureCode.TOOL_ERROR, f"The plan cannot be loaded: {error}") from error
+        raise ToolFailure(
+            FailureCode.TOOL_ERROR, f"The plan cannot be loaded: {error}"
+        ) from error
     if blueprint_id not in found:
-        raise ToolFailure(FailureCode.TOOL_ERROR, f"No file of a blueprint is `{blueprint_id}`")
+        raise ToolFailure(
+            FailureCode.TOOL_ERROR, f"No file of a blueprint is `{blueprint_id}`"
+        )
     return found[blueprint_id]
 
 
 def _with_entry(committed: Manifest, descriptor: Descriptor) -> Manifest:
     """A manifest with one more tool. The others stay as they are committed: a drift of theirs must not be hidden."""
     others = [tool for tool in committed.tools if tool.id != descriptor.id]
-    tools = tuple(sorted((*others, ManifestTool.of(descriptor)), key=lambda tool: tool.order))
+    tools = tuple(
+        sorted((*others, ManifestTool.of(descriptor)), key=lambda tool: tool.order)
+    )
     return structs.replace(committed, tools=tools, digest=manifest_digest(tools))
 
 
 def _certificate(session: Session) -> Certificate:
     capabilities = load_capabilities(session)
-    blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
-    tools: list[Tool] = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
+    blueprints = load_blueprints(
+        session, [capability.descriptor for capability in capabilities]
+    )
+    tools: list[Tool] = [
+        *capabilities,
+        *(DescribedBlueprint(each.descriptor) for each in blueprints),
+    ]
     return certify(tools, committed_manifest(manifest_path(session)))
 
 
 def _first_findings(certificate: Certificate) -> str:
     failed = [check for check in certificate.checks if check.status == "failed"]
-    return "; ".join(f"{check.name}: {check.findings[0]}" for check in failed if check.findings)
+    return "; ".join(
+        f"{check.name}: {check.findings[0]}" for check in failed if check.findings
+    )
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files --------------------------------------------------------------------------------
 
 
 def _own_folder(session: Session, named: str) -> str:
@@ -204,7 +245,11 @@ def _own_folder(session: Session, named: str) -> str:
     root = os.path.realpath(session.root)
     if os.path.commonpath([folder, root]) != root or folder == root:
         message = f"`{named}` is not a folder below the project"
-        raise ToolFailure(FailureCode.NOT_CONFIGURED, message, "name one in `[reasoner]` of agent.toml")
+        raise ToolFailure(
+            FailureCode.NOT_CONFIGURED,
+            message,
+            "name one in `[reasoner]` of agent.toml",
+        )
     return folder
 
 
@@ -214,7 +259,9 @@ def _require_loaded(session: Session, folder: str) -> None:
     loaded = {os.path.realpath(os.path.join(session.root, each)) for each in named}
     if folder not in loaded:
         shown = os.path.relpath(folder, session.root)
-        message = f"`[tools] blueprints` of agent.toml does not name the folder `{shown}`"
+        message = (
+            f"`[tools] blueprints` of agent.toml does not name the folder `{shown}`"
+        )
         raise ToolFailure(FailureCode.NOT_CONFIGURED, message, f'add "{shown}" to it')
 
 

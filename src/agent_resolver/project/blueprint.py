@@ -32,7 +32,9 @@ from agent_resolver.schema.limit import MAX_BLUEPRINT_BYTES
 from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.storage.file import read_bounded
 
-_BEYOND_AGENT: Final = frozenset({IssueCode.BEYOND_LIMITS, IssueCode.FORBIDDEN_CAPABILITY})
+_BEYOND_AGENT: Final = frozenset(
+    {IssueCode.BEYOND_LIMITS, IssueCode.FORBIDDEN_CAPABILITY}
+)
 """What an agent may not use, and another one may."""
 _BEYOND_OTHER_AGENT: Final = _BEYOND_AGENT | {IssueCode.UNKNOWN_CAPABILITY}
 """The same for an agent that has a lock of its own: a tool may come from a server that only other locks have."""
@@ -59,7 +61,9 @@ class CheckedBlueprint(Struct, frozen=True, kw_only=True):
     """Why the agent at hand may not use it; None if it may."""
 
 
-def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[CheckedBlueprint]:
+def load_blueprints(
+    session: Session, own: Sequence[Descriptor]
+) -> list[CheckedBlueprint]:
     """The blueprints in `[tools] blueprints` of the settings; each comes after those that it calls.
 
     One that calls what the agent of the session may not use is not at fault: it is refused to this agent.
@@ -79,7 +83,11 @@ def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[Checked
         return []
     session.require_trust("its settings load blueprints", modules=files)
     examined = _examine(session, files, own)
-    faults = {each.file: only_errors(each.issues) for each in examined if each.descriptor is None}
+    faults = {
+        each.file: only_errors(each.issues)
+        for each in examined
+        if each.descriptor is None
+    }
     if faults:
         raise InvalidBlueprints(faults)
     checked: dict[str, CheckedBlueprint] = {}
@@ -87,7 +95,8 @@ def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[Checked
         blueprint, descriptor = each.blueprint, each.descriptor
         if blueprint is None or descriptor is None:
             continue
-        # Blueprints that this one calls come before it, so their refusals are known here.
+        # Blueprints that this one calls come before it, so their refusals are known
+        # here.
         refused = _refusal_of(each, blueprint, checked)
         checked[blueprint.id] = CheckedBlueprint(
             file=each.file, blueprint=blueprint, descriptor=descriptor, refused=refused
@@ -96,17 +105,27 @@ def load_blueprints(session: Session, own: Sequence[Descriptor]) -> list[Checked
 
 
 def _refusal_of(
-    examined: ExaminedBlueprint, blueprint: Blueprint, others: Mapping[str, CheckedBlueprint]
+    examined: ExaminedBlueprint,
+    blueprint: Blueprint,
+    others: Mapping[str, CheckedBlueprint],
 ) -> Refused | None:
     """The reason why an agent may not use a blueprint: what it calls, or what the blueprints that it calls call."""
     if beyond := only_errors(examined.issues):
         place = f"{examined.file}:{beyond[0].line}:{beyond[0].column}"
-        return Refused(AdmissionCode.FORBIDDEN_ACTION, f"{beyond[0].message} ({place})", beyond[0].hint)
-    called = (others[call.tool].refused for call in calls_of(blueprint) if call.tool in others)
+        return Refused(
+            AdmissionCode.FORBIDDEN_ACTION,
+            f"{beyond[0].message} ({place})",
+            beyond[0].hint,
+        )
+    called = (
+        others[call.tool].refused for call in calls_of(blueprint) if call.tool in others
+    )
     return next((refused for refused in called if refused is not None), None)
 
 
-def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[ExaminedBlueprint]:
+def examine_blueprints(
+    session: Session, more: Iterable[str] = ()
+) -> list[ExaminedBlueprint]:
     """Read and check the blueprints of the settings, and `more` files; each comes after those that it calls.
 
     Raises:
@@ -115,45 +134,70 @@ def examine_blueprints(session: Session, more: Iterable[str] = ()) -> list[Exami
         LockRefused: A step calls a tool of a locked server, and the lock does not hold.
     """
     # A file that is named twice, here and in the settings, is examined once.
-    files = {os.path.realpath(file): file for file in (*more, *blueprint_files(session))}
+    files = {
+        os.path.realpath(file): file for file in (*more, *blueprint_files(session))
+    }
     own = [capability.descriptor for capability in load_capabilities(session)]
     return _examine(session, list(files.values()), own)
 
 
-def _examine(session: Session, files: Sequence[str], own: Sequence[Descriptor]) -> list[ExaminedBlueprint]:
+def _examine(
+    session: Session, files: Sequence[str], own: Sequence[Descriptor]
+) -> list[ExaminedBlueprint]:
     readings = {file: _read(session, file) for file in files}
-    blueprints = {file: reading.blueprint for file, reading in readings.items() if reading.blueprint is not None}
+    blueprints = {
+        file: reading.blueprint
+        for file, reading in readings.items()
+        if reading.blueprint is not None
+    }
     by_id = {blueprint.id: file for file, blueprint in blueprints.items()}
-    calls = {file: _called_blueprints(reading, by_id) for file, reading in readings.items()}
-    # The order leaves out one call of each circle, since it would have none otherwise. The circles become faults.
+    calls = {
+        file: _called_blueprints(reading, by_id) for file, reading in readings.items()
+    }
+    # The order leaves out one call of each circle, since it would have none otherwise.
+    # The circles become faults.
     order, cycles = _without_cycles(calls)
     tools = {descriptor.id: descriptor for descriptor in own}
     faults = _repeated_ids(readings, tools)
     for file, issues in _cycle_faults(readings, calls, cycles).items():
         faults.setdefault(file, []).extend(issues)
-    called = {call.tool for blueprint in blueprints.values() for call in calls_of(blueprint)}
-    # What neither the project's code nor another blueprint is can only be a tool of a locked server.
+    called = {
+        call.tool for blueprint in blueprints.values() for call in calls_of(blueprint)
+    }
+    # What neither the project's code nor another blueprint is can only be a tool of a
+    # locked server.
     locked = _locked_tools(session, called - set(tools) - set(by_id))
     tools |= locked.opened
     limits = _limits(session)
     examined: list[ExaminedBlueprint] = []
-    # A blueprint comes after those that it calls: their schemas and scopes must be known by its check.
+    # A blueprint comes after those that it calls: their schemas and scopes must be
+    # known by its check.
     for file in TopologicalSorter(order).static_order():
         blueprint = readings[file].blueprint
         issues = list(readings[file].issues)
         if blueprint is not None:
             found = check_blueprint(blueprint, tools, limits, locked.refused)
             issues += located_findings(readings[file], [*found, *faults.get(file, ())])
-            # One fault is reported once: a blueprint that calls a faulty one need not have one itself.
+            # One fault is reported once: a blueprint that calls a faulty one need not
+            # have one itself.
             tools.setdefault(
-                blueprint.id, describe_blueprint(blueprint, tools.get, f"blueprint {os.path.basename(file)}")
+                blueprint.id,
+                describe_blueprint(
+                    blueprint, tools.get, f"blueprint {os.path.basename(file)}"
+                ),
             )
         # What another agent may use is a tool all the same; this one is refused it.
         beyond = _BEYOND_AGENT if session.is_of_project else _BEYOND_OTHER_AGENT
-        is_good = blueprint is not None and all(issue.code in beyond for issue in only_errors(issues))
+        is_good = blueprint is not None and all(
+            issue.code in beyond for issue in only_errors(issues)
+        )
         descriptor = tools[blueprint.id] if blueprint is not None and is_good else None
         in_order = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
-        examined.append(ExaminedBlueprint(file=file, blueprint=blueprint, issues=in_order, descriptor=descriptor))
+        examined.append(
+            ExaminedBlueprint(
+                file=file, blueprint=blueprint, issues=in_order, descriptor=descriptor
+            )
+        )
     return examined
 
 
@@ -163,7 +207,9 @@ def _limits(session: Session) -> BlueprintLimits:
         return BlueprintLimits()
     limits = session.limits
     # A file that does not limit the sensitivity of data allows the highest class.
-    level = CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
+    level = (
+        CLASSIFICATION_OF[limits.sensitivity] if limits.sensitivity else "RESTRICTED"
+    )
     return BlueprintLimits(classification=level, forbid=limits.forbid)
 
 
@@ -194,12 +240,16 @@ def _read(session: Session, file: str) -> BlueprintReading:
     return read_blueprint(raw, is_json=file.endswith(".json"))
 
 
-# Between blueprints ---------------------------------------------------------------------------------------------------
+# Between blueprints -------------------------------------------------------------------
 
 
-def _repeated_ids(readings: Mapping[str, BlueprintReading], known: Mapping[str, Descriptor]) -> dict[str, list[Issue]]:
+def _repeated_ids(
+    readings: Mapping[str, BlueprintReading], known: Mapping[str, Descriptor]
+) -> dict[str, list[Issue]]:
     """Maps each file whose blueprint has the id of another tool to that fault."""
-    first: dict[str, str] = {tool: descriptor.source for tool, descriptor in known.items()}
+    first: dict[str, str] = {
+        tool: descriptor.source for tool, descriptor in known.items()
+    }
     found: dict[str, list[Issue]] = {}
     for file, reading in readings.items():
         if reading.blueprint is None:
@@ -208,11 +258,19 @@ def _repeated_ids(readings: Mapping[str, BlueprintReading], known: Mapping[str, 
         other = first.setdefault(reading.blueprint.id, file)
         if other != file:
             message = f"Another tool has this id: that of {other}"
-            found[file] = [Issue(at=("blueprint_metadata", "id"), code=IssueCode.DUPLICATE_KEY, message=message)]
+            found[file] = [
+                Issue(
+                    at=("blueprint_metadata", "id"),
+                    code=IssueCode.DUPLICATE_KEY,
+                    message=message,
+                )
+            ]
     return found
 
 
-def _called_blueprints(reading: BlueprintReading, by_id: Mapping[str, str]) -> dict[str, Place]:
+def _called_blueprints(
+    reading: BlueprintReading, by_id: Mapping[str, str]
+) -> dict[str, Place]:
     """Maps each file whose blueprint is called to the place of the first call."""
     found: dict[str, Place] = {}
     blueprint = reading.blueprint
@@ -235,10 +293,14 @@ def _without_cycles(calls: Calls) -> tuple[dict[str, set[str]], list[list[str]]]
     cycles: list[list[str]] = []
     while True:
         try:
-            # Sorted, since sets have no fixed order and the same circle is to be found each time.
-            TopologicalSorter({file: sorted(called) for file, called in left.items()}).prepare()
+            # Sorted, since sets have no fixed order and the same circle is to be found
+            # each time.
+            TopologicalSorter(
+                {file: sorted(called) for file, called in left.items()}
+            ).prepare()
         except CycleError as error:
-            # Each of them calls the one before it in the list, and the first one is also the last.
+            # Each of them calls the one before it in the list, and the first one is
+            # also the last.
             cycle: list[str] = error.args[1]
             cycles.append(cycle)
             left[cycle[1]].discard(cycle[0])
@@ -247,21 +309,27 @@ def _without_cycles(calls: Calls) -> tuple[dict[str, set[str]], list[list[str]]]
 
 
 def _cycle_faults(
-    readings: Mapping[str, BlueprintReading], calls: Calls, cycles: Sequence[Sequence[str]]
+    readings: Mapping[str, BlueprintReading],
+    calls: Calls,
+    cycles: Sequence[Sequence[str]],
 ) -> dict[str, list[Issue]]:
     """Maps each file of a cycle to the fault, at the call of the next blueprint in the cycle."""
     found: dict[str, list[Issue]] = {}
     for cycle in cycles:
         blueprints = [readings[file].blueprint for file in reversed(cycle)]
-        path = " → ".join(blueprint.id for blueprint in blueprints if blueprint is not None)
+        path = " → ".join(
+            blueprint.id for blueprint in blueprints if blueprint is not None
+        )
         message = f"Blueprints call each other in a circle: {path}"
         for called, file in pairwise(cycle):
-            fault = Issue(at=calls[file][called], code=IssueCode.STEP_CYCLE, message=message)
+            fault = Issue(
+                at=calls[file][called], code=IssueCode.STEP_CYCLE, message=message
+            )
             found.setdefault(file, []).append(fault)
     return found
 
 
-# Tools of locked servers ----------------------------------------------------------------------------------------------
+# Tools of locked servers --------------------------------------------------------------
 
 
 class _LockedTools(Struct, frozen=True):
@@ -295,12 +363,17 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
             definition = kept.get(name, {}).get(tool, {})
             # A text that was edited is not what is pinned, and says nothing.
             is_pinned = definition_digest(definition) == (grant.tools or {}).get(tool)
-            found.opened[tool_id] = _locked_tool(tool_id, f"server {name}", definition if is_pinned else {})
+            found.opened[tool_id] = _locked_tool(
+                tool_id, f"server {name}", definition if is_pinned else {}
+            )
     return found
 
 
-def _locked_tool(tool_id: str, source: str, definition: Mapping[str, Any]) -> Descriptor:
-    # A person has seen what a pinned definition says of its effects, such as that the tool only reads.
+def _locked_tool(
+    tool_id: str, source: str, definition: Mapping[str, Any]
+) -> Descriptor:
+    # A person has seen what a pinned definition says of its effects, such as that the
+    # tool only reads.
     annotations = definition.get("annotations") or {}
     return Descriptor(
         id=tool_id,
@@ -308,5 +381,9 @@ def _locked_tool(tool_id: str, source: str, definition: Mapping[str, Any]) -> De
         input_schema=definition.get("inputSchema") or {"type": "object"},
         output_schema=definition.get("outputSchema"),
         source=source,
-        hints={name: value for name, value in annotations.items() if isinstance(value, bool)},
+        hints={
+            name: value
+            for name, value in annotations.items()
+            if isinstance(value, bool)
+        },
     )

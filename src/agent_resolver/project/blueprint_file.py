@@ -28,18 +28,26 @@ def blueprint_files(session: Session) -> list[str]:
             # A file may be named twice, as itself and with its folder.
             found.setdefault(os.path.realpath(file), file)
     if len(found) > MAX_BLUEPRINT_FILES:
-        raise UnusableBlueprints(f"There are more than {MAX_BLUEPRINT_FILES:,} blueprints")
+        raise UnusableBlueprints(
+            f"There are more than {MAX_BLUEPRINT_FILES:,} blueprints"
+        )
     return list(found.values())
 
 
 def _files_of(session: Session, path: str) -> list[str]:
     """The files behind a path of the settings."""
-    installs = os.path.realpath(os.path.join(session.root, session.config.reasoner.blueprints))
+    installs = os.path.realpath(
+        os.path.join(session.root, session.config.reasoner.blueprints)
+    )
     is_for_plans = os.path.realpath(path) == installs
     if is_for_plans and not os.path.lexists(path):
         # The folder that plans are installed into is made with the first of them.
         return []
-    return files_in_folder(path, may_be_empty=is_for_plans) if os.path.isdir(path) else [path]
+    return (
+        files_in_folder(path, may_be_empty=is_for_plans)
+        if os.path.isdir(path)
+        else [path]
+    )
 
 
 def files_in_folder(folder: str, *, may_be_empty: bool = False) -> list[str]:
@@ -54,7 +62,11 @@ def files_in_folder(folder: str, *, may_be_empty: bool = False) -> list[str]:
     except OSError as error:
         raise UnreadableFile(folder, f"cannot be read: {error.strerror}") from error
     # A hidden file is a leftover of an editor or of the file system.
-    files = [name for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")]
+    files = [
+        name for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")
+    ]
     if not files and not may_be_empty:
-        raise UnusableBlueprints(f"`{folder}` has no blueprints", "they are YAML or JSON files")
+        raise UnusableBlueprints(
+            f"`{folder}` has no blueprints", "they are YAML or JSON files"
+        )
     return [os.path.join(folder, name) for name in files]

@@ -45,7 +45,9 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, Any] = {}
 
 
-def read_events(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> list[RunEvent]:
+def read_events(
+    snapshot: Snapshot, journal: BlueprintJournal, run: str
+) -> list[RunEvent]:
     """Everything that happened in a run, oldest first.
 
     Raises:
@@ -55,21 +57,34 @@ def read_events(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> list
     history = journal.read(snapshot, run)
     if history is None:
         raise UnknownRun(run)
-    # The journal has the events in their order; calls and answers are in tables of their own.
+    # The journal has the events in their order; calls and answers are in tables of
+    # their own.
     rows = snapshot.find(JOURNAL, {"run": run})
-    journalled = [_journal_event(moment_of(row.at), open_entry(row, journal.seal)) for row in rows]
-    return _in_order(journalled, [*_calls(snapshot, history, journal.seal), *_answers(snapshot, history)])
+    journalled = [
+        _journal_event(moment_of(row.at), open_entry(row, journal.seal)) for row in rows
+    ]
+    return _in_order(
+        journalled,
+        [*_calls(snapshot, history, journal.seal), *_answers(snapshot, history)],
+    )
 
 
-def _in_order(journalled: Sequence[RunEvent], others: Sequence[RunEvent]) -> list[RunEvent]:
+def _in_order(
+    journalled: Sequence[RunEvent], others: Sequence[RunEvent]
+) -> list[RunEvent]:
     """All events by their time, and those of one millisecond in the order in which they can have happened."""
-    # A call or an answer comes before the end that it led to, which may be written in the same millisecond.
+    # A call or an answer comes before the end that it led to, which may be written in
+    # the same millisecond.
     first_end: dict[str, float] = {}
     for number, event in enumerate(journalled):
         if event.kind in _ENDS:
             first_end.setdefault(event.at, number)
-    keyed = [((event.at, float(number), 1), event) for number, event in enumerate(journalled)]
-    keyed += [((event.at, first_end.get(event.at, math.inf), 0), event) for event in others]
+    keyed = [
+        ((event.at, float(number), 1), event) for number, event in enumerate(journalled)
+    ]
+    keyed += [
+        ((event.at, first_end.get(event.at, math.inf), 0), event) for event in others
+    ]
     return [event for _, event in sorted(keyed, key=lambda each: each[0])]
 
 
@@ -79,7 +94,11 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
     match entry:
         case RunStarted():
             by = _name_of(entry.starter)
-            facts = {"blueprint": entry.blueprint, "agent": entry.agent, "partOf": entry.part_of}
+            facts = {
+                "blueprint": entry.blueprint,
+                "agent": entry.agent,
+                "partOf": entry.part_of,
+            }
         case SegmentStarted():
             by = entry.executor
             facts = {"segment": entry.segment, "attempt": entry.attempt}
@@ -87,7 +106,10 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
             path = entry.path
             facts = {"code": entry.failed.code, "message": entry.failed.message}
         case RunWaiting():
-            waits = [f"{each.path}: {each.kind} {each.id}".strip(" :") for each in entry.waits]
+            waits = [
+                f"{each.path}: {each.kind} {each.id}".strip(" :")
+                for each in entry.waits
+            ]
             facts = {"waits": waits, "code": entry.code}
         case WaitEnded():
             path = entry.path
@@ -101,7 +123,11 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
         case RunEnded():
             result = entry.result
             path = result.step
-            facts = {"status": result.status, "code": result.code, "message": result.message}
+            facts = {
+                "status": result.status,
+                "code": result.code,
+                "message": result.message,
+            }
             facts["compensated"] = list(result.compensated)
         case CancelSeen():
             pass
@@ -116,17 +142,36 @@ def _calls(snapshot: Snapshot, history: History, seal: Seal) -> Iterator[RunEven
     for number, wave in enumerate(waves, 1):
         # Not every move of a run makes calls.
         for call in getattr(wave, "calls", ()):
-            # The key is the one that the engine gives each call of a step, in whichever process it makes it.
-            kept = snapshot.get(LEDGER, call_key(starter, call.tool, history.row.id, call.path))
+            # The key is the one that the engine gives each call of a step, in whichever
+            # process it makes it.
+            kept = snapshot.get(
+                LEDGER, call_key(starter, call.tool, history.row.id, call.path)
+            )
             if kept is None:
                 continue
-            facts = {"wave": number, "tool": kept.tool, "state": kept.state, "endedAt": kept.ended_at}
-            yield RunEvent(at=kept.started_at, kind="call", path=call.path, by=kept.caller, facts=_given(facts))
+            facts = {
+                "wave": number,
+                "tool": kept.tool,
+                "state": kept.state,
+                "endedAt": kept.ended_at,
+            }
+            yield RunEvent(
+                at=kept.started_at,
+                kind="call",
+                path=call.path,
+                by=kept.caller,
+                facts=_given(facts),
+            )
 
 
 def _answers(snapshot: Snapshot, history: History) -> Iterator[RunEvent]:
     """The answers of people to what the run waited for."""
-    waits = (each for entry in history.entries if isinstance(entry, RunWaiting) for each in entry.waits)
+    waits = (
+        each
+        for entry in history.entries
+        if isinstance(entry, RunWaiting)
+        for each in entry.waits
+    )
     paths = {each.id: each.path for each in waits if each.kind in {"action", "person"}}
     for action_id, path in paths.items():
         action = snapshot.get(PENDING, action_id)
@@ -136,7 +181,11 @@ def _answers(snapshot: Snapshot, history: History) -> Iterator[RunEvent]:
         answer = action.answer if action.type == "APPROVAL" else "answered"
         facts = {"action": action.id, "type": action.type, "answer": answer}
         yield RunEvent(
-            at=action.answered_at, kind="answer", path=path, by=action.answered_by or "", facts=_given(facts)
+            at=action.answered_at,
+            kind="answer",
+            path=path,
+            by=action.answered_by or "",
+            facts=_given(facts),
         )
 
 

@@ -33,7 +33,8 @@ def load_capabilities(session: Session) -> list["Capability[..., Any]"]:
 
     loaded_sources.cover(session.root, names)
     if session.root not in sys.path:
-        # As with a script, what lies beside the settings can be imported, now and while it runs.
+        # As with a script, what lies beside the settings can be imported, now and while
+        # it runs.
         sys.path.insert(0, session.root)
     # A module may import a capability of another one: each is a tool once.
     found = {id(each): each for name in names for each in _capabilities_in_module(name)}
@@ -66,11 +67,18 @@ def _capabilities_in_module(name: str) -> tuple["Capability[..., Any]", ...]:
         raise
     # A module that calls `sys.exit` must not end the command that loads it.
     except (Exception, SystemExit) as error:
-        # A module that is missing has no place in it to name, and what is no Python says its place itself.
-        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        # A module that is missing has no place in it to name, and what is no Python
+        # says its place itself.
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(
+            f"{error.name}."
+        )
         place = "" if is_missing or isinstance(error, SyntaxError) else place_of(error)
-        raise UnusableModule(name, f"cannot be imported: {type(error).__name__}: {error}{place}") from error
+        raise UnusableModule(
+            name, f"cannot be imported: {type(error).__name__}: {error}{place}"
+        ) from error
     found = capabilities_of(module)
     if not found:
-        raise UnusableModule(name, "has no capabilities", "mark a function in it with `@capability`")
+        raise UnusableModule(
+            name, "has no capabilities", "mark a function in it with `@capability`"
+        )
     return found

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def open_catalog(
-    roots: Sequence[str], environment: Mapping[str, str], judge: Judge | None = None, index_path: str = ""
+    roots: Sequence[str],
+    environment: Mapping[str, str],
+    judge: Judge | None = None,
+    index_path: str = "",
 ) -> Catalog:
     """The catalog of these folders, its index kept in the user's cache.
 
@@ -72,23 +75,33 @@ def judge_in(session: "Session") -> Judge | None:
 
 
 def _judge_by(index: OpenIndex) -> Judge:
-    # It is prepared once, since a catalog may judge thousands of files by the same index.
+    # It is prepared once, since a catalog may judge thousands of files by the same
+    # index.
     resolve_one = resolver(index.servers)
 
     def judge(content: bytes) -> Verdict:
         try:
             resolution = resolve_one(parse_agent_file(content))
         except InvalidAgentFile as error:
-            return Verdict("unresolved", f"the agent file is invalid: {error.issues[0]}")
-        return Verdict("resolved") if resolution.success else Verdict("unresolved", unresolved_reason(resolution))
+            return Verdict(
+                "unresolved", f"the agent file is invalid: {error.issues[0]}"
+            )
+        return (
+            Verdict("resolved")
+            if resolution.success
+            else Verdict("unresolved", unresolved_reason(resolution))
+        )
 
-    # By the digest the catalog knows if a verdict that it keeps was made by the same index.
+    # By the digest the catalog knows if a verdict that it keeps was made by the same
+    # index.
     return Judge(index.digest, judge)
 
 
 def unresolved_reason(resolution: Resolution) -> str:
     """The reason why an agent file does not resolve, in a sentence."""
-    categories = dict.fromkeys(requirement.category for requirement in resolution.failed)
+    categories = dict.fromkeys(
+        requirement.category for requirement in resolution.failed
+    )
     return f"no candidates for categories: {', '.join(categories)}"
 
 

@@ -18,7 +18,11 @@ from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import open_regular, read_bounded
 from agent_resolver.storage.index_file.layout import SourceFile
 from agent_resolver.storage.index_file.reader import IndexTables
-from agent_resolver.storage.index_file.servers import Bodies, CompiledServers, StoredBodies
+from agent_resolver.storage.index_file.servers import (
+    Bodies,
+    CompiledServers,
+    StoredBodies,
+)
 
 if TYPE_CHECKING:
     from agent_resolver.schema.overlay import OverlayReading
@@ -29,7 +33,13 @@ _entry: Final = msgspec.json.Decoder(IndexEntry)
 class CompiledIndex:
     """The servers of a compiled index, or of a cache."""
 
-    def __init__(self, path: str, tables: IndexTables, bodies: Bodies, issues: tuple[Issue, ...] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        tables: IndexTables,
+        bodies: Bodies,
+        issues: tuple[Issue, ...] = (),
+    ) -> None:
         self.path = path
         self.issues = issues
         self._tables = tables
@@ -40,18 +50,26 @@ class CompiledIndex:
     @property
     def digest(self) -> str:
         """The same for the same servers, whichever form the index has."""
-        return joint_digest((source.sha256, source.overlay_sha256) for source in self._tables.about.sources)
+        return joint_digest(
+            (source.sha256, source.overlay_sha256)
+            for source in self._tables.about.sources
+        )
 
     def entries_at(self, servers: Iterable[Server]) -> dict[ServerKey, EntryAt]:
         """Maps each of these servers to its place in the sources."""
-        from agent_resolver.schema.index_tree import entry_tree  # Needed for places alone.
+        from agent_resolver.schema.index_tree import (
+            entry_tree,
+        )  # Needed for places alone.
 
         found = {}
         for server, body in self.servers.places(servers):
-            # Within `reading`, an entry that cannot be decoded is reported as damage of the file.
+            # Within `reading`, an entry that cannot be decoded is reported as damage of
+            # the file.
             with self._tables.reading():
                 tree = entry_tree(body.content.decode(), body.line, body.column)
-            found[server.id, server.version] = EntryAt(self._source_path(body.source), tree)
+            found[server.id, server.version] = EntryAt(
+                self._source_path(body.source), tree
+            )
         return found
 
     def overlay_over(self, server: Server) -> tuple[str, "OverlayReading"]:
@@ -63,7 +81,9 @@ class CompiledIndex:
         if source not in self._overlays:
             content = self._tables.overlay(source)
             with self._tables.reading():
-                self._overlays[source] = parse_overlay(content) if content else NO_OVERLAY
+                self._overlays[source] = (
+                    parse_overlay(content) if content else NO_OVERLAY
+                )
         return overlay_path(self._source_path(source)), self._overlays[source]
 
     def source_of(self, server: Server) -> str:
@@ -75,7 +95,8 @@ class CompiledIndex:
         bodies = self._bodies.each()
         for server in self.servers:
             with self._tables.reading():
-                # Tables and entries are in the same order, by id and version, so the next entry is that of this server.
+                # Tables and entries are in the same order, by id and version, so the
+                # next entry is that of this server.
                 body, _source = next(bodies)
                 entry = _entry.decode(body)
             yield entry, server
@@ -107,7 +128,12 @@ def open_compiled(path: str, environment: Mapping[str, str] | None) -> CompiledI
     """
     tables = IndexTables(path)
     changed = list(_changed_sources(path, tables.about.sources, environment))
-    return CompiledIndex(path, tables, StoredBodies(tables), tuple(_source_changed(each, path) for each in changed))
+    return CompiledIndex(
+        path,
+        tables,
+        StoredBodies(tables),
+        tuple(_source_changed(each, path) for each in changed),
+    )
 
 
 def _source_changed(changed: str, path: str) -> Issue:
@@ -122,7 +148,9 @@ def _source_changed(changed: str, path: str) -> Issue:
     )
 
 
-def _changed_sources(path: str, sources: Iterable[SourceFile], environment: Mapping[str, str] | None) -> Iterator[str]:
+def _changed_sources(
+    path: str, sources: Iterable[SourceFile], environment: Mapping[str, str] | None
+) -> Iterator[str]:
     """The sources beside a compiled index that are not what it was built from; one that is not there says nothing."""
     known = set()
     for source in sources:
@@ -134,10 +162,14 @@ def _changed_sources(path: str, sources: Iterable[SourceFile], environment: Mapp
             size = os.stat(place).st_size if os.path.exists(place) else None
         except (OSError, ValueError):
             continue
-        if size is not None and (size != source.size or _digest_of(place, size, environment) != source.sha256):
+        if size is not None and (
+            size != source.size or _digest_of(place, size, environment) != source.sha256
+        ):
             yield source.path
         # An overlay may be shipped without its index.
-        if (size is not None or os.path.lexists(overlay)) and _overlay_digest(overlay) != source.overlay_sha256:
+        if (size is not None or os.path.lexists(overlay)) and _overlay_digest(
+            overlay
+        ) != source.overlay_sha256:
             yield os.path.relpath(overlay, os.path.dirname(path) or os.curdir)
     # An overlay that a person put beside the compiled index is not in it.
     beside = overlay_path(path)
@@ -149,7 +181,8 @@ def _overlay_digest(path: str) -> str:
     try:
         return sha256(read_bounded(path, MAX_OVERLAY_BYTES)).hexdigest()
     except UnreadableFile as error:
-        # No digest is spelled like this, so an overlay that cannot be read counts as changed.
+        # No digest is spelled like this, so an overlay that cannot be read counts as
+        # changed.
         return "" if error.missing else "unreadable"
 
 

@@ -20,7 +20,10 @@ from agent_resolver.schema.walker import walk
 
 SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
 """The parameters of an address of Postgres that no message may show."""
-_PAIR: Final = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s']+)", re.IGNORECASE | re.DOTALL)
+_PAIR: Final = re.compile(
+    r"(\b(?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s']+)",
+    re.IGNORECASE | re.DOTALL,
+)
 """A password in the other form of an address that Postgres has: `host=db password=secret`."""
 
 Texts = tuple[Text, ...]
@@ -421,14 +424,25 @@ def load_config(layers: Layers) -> Loaded:
     # The strongest layer comes last: it overwrites both the values and their origins.
     for name, tree in _layer_trees(layers):
         # What a variable or a flag leaves out may be in the file, or in the next flag.
-        _refuse_layer(name, (issue for issue in walk(tree, Config) if name == layers.file or not _is_missing(issue)))
+        _refuse_layer(
+            name,
+            (
+                issue
+                for issue in walk(tree, Config)
+                if name == layers.file or not _is_missing(issue)
+            ),
+        )
         layer = plain(tree)
         _merge_into(document, layer)
         for key in _paths_of_leaves(layer):
             node = find(tree, key)
-            # Only the file has lines to point to; a variable or a flag is known by its name.
-            origins[".".join(key)] = f"{name}:{node.line}:{node.column}" if name == layers.file else name
-    # Only all layers together must be complete: one half of a table may be in the file and the other in a variable.
+            # Only the file has lines to point to; a variable or a flag is known by its
+            # name.
+            origins[".".join(key)] = (
+                f"{name}:{node.line}:{node.column}" if name == layers.file else name
+            )
+    # Only all layers together must be complete: one half of a table may be in the file
+    # and the other in a variable.
     _refuse_layer("--config", filter(_is_missing, walk(tree_of(document), Config)))
     config = msgspec.convert(document, Config)
     return Loaded(config, tuple(_effective_settings(config, origins)))
@@ -446,7 +460,10 @@ def _is_missing(issue: Issue) -> bool:
 def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
     """Each layer that says something, under the name by which people know it, the strongest last."""
     if layers.file:
-        yield layers.file, _parse_layer(layers.file, _decode_layer(layers.file, layers.content))
+        yield (
+            layers.file,
+            _parse_layer(layers.file, _decode_layer(layers.file, layers.content)),
+        )
     for variable, (table, key, kind) in _keys_by_variable().items():
         # A variable that is set and empty counts as one that is not set.
         if text := layers.environment.get(variable):
@@ -457,8 +474,12 @@ def _layer_trees(layers: Layers) -> Iterator[tuple[str, Node]]:
         key, equals, value = _decode_layer("--config", os.fsencode(flag)).partition("=")
         name = f"--config {key}"
         if not equals:
-            raise InvalidConfig(name, [Issue(at=(), code=IssueCode.SYNTAX, message="Expected KEY=VALUE")])
-        # The flag is read as a line of TOML, so that dots in keys and types of values mean the same as in the file.
+            raise InvalidConfig(
+                name,
+                [Issue(at=(), code=IssueCode.SYNTAX, message="Expected KEY=VALUE")],
+            )
+        # The flag is read as a line of TOML, so that dots in keys and types of values
+        # mean the same as in the file.
         yield name, _parse_layer(name, f"{key} = {_with_quotes(value)}")
 
 
@@ -468,7 +489,8 @@ def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
     if kind is bool:
         # Any other text stays text, and the check of the layer reports it.
         return {"true": True, "false": False}.get(text, text)
-    # The pattern bounds the number. A longer one stays text, which the check of the layer reports.
+    # The pattern bounds the number. A longer one stays text, which the check of the
+    # layer reports.
     return int(text) if _is_integer(kind) and re.fullmatch("[0-9]{1,9}", text) else text
 
 
@@ -494,7 +516,8 @@ def _parse_layer(name: str, text: str) -> Node:
 def _with_quotes(value: str) -> str:
     """A value as TOML: what is none, or is more than one value, is taken as text."""
     try:
-        # Several keys mean that the text left its own value, for instance with a line break.
+        # Several keys mean that the text left its own value, for instance with a line
+        # break.
         is_value = tomllib.loads(f"value = {value}").keys() == {"value"}
     except tomllib.TOMLDecodeError:
         is_value = False
@@ -506,7 +529,8 @@ def _with_quotes(value: str) -> str:
 def _keys_of_tables() -> Iterator[tuple[str, str, Any]]:
     """Every key of the tables that have fixed keys, with its type."""
     for table in msgspec.structs.fields(Config):
-        # The keys of the other tables, such as `models`, are names of the operator's, which no variable can stand for.
+        # The keys of the other tables, such as `models`, are names of the operator's,
+        # which no variable can stand for.
         if isinstance(table.default, Struct):
             for field in msgspec.structs.fields(table.default):
                 yield table.encode_name, field.encode_name, field.type
@@ -515,7 +539,11 @@ def _keys_of_tables() -> Iterator[tuple[str, str, Any]]:
 def variables_of(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The environment variables that a project reads: those that its settings name, and those that override them."""
     named = _named_variables(msgspec.to_builtins(config))
-    return tuple(sorted({*named, *(name for name in _keys_by_variable() if environment.get(name))}))
+    return tuple(
+        sorted(
+            {*named, *(name for name in _keys_by_variable() if environment.get(name))}
+        )
+    )
 
 
 def _named_variables(node: object) -> Iterator[str]:
@@ -531,7 +559,10 @@ def _named_variables(node: object) -> Iterator[str]:
 
 def _keys_by_variable() -> dict[str, tuple[str, str, Any]]:
     """The environment variable that overrides each of those keys."""
-    return {f"AGENT_{table}_{key}".upper(): (table, key, kind) for table, key, kind in _keys_of_tables()}
+    return {
+        f"AGENT_{table}_{key}".upper(): (table, key, kind)
+        for table, key, kind in _keys_of_tables()
+    }
 
 
 def _as_error(issue: Issue) -> Issue:
@@ -542,8 +573,8 @@ def _as_error(issue: Issue) -> Issue:
 
 def _merge_into(document: dict[str, Any], layer: dict[str, Any]) -> None:
     for key, value in layer.items():
-        # Tables of two layers are joined key by key. Any other value, a list too, replaces the one of the earlier
-        # layer.
+        # Tables of two layers are joined key by key. Any other value, a list too,
+        # replaces the one of the earlier layer.
         if isinstance(value, dict) and isinstance(document.get(key), dict):
             _merge_into(document[key], value)
         else:
@@ -558,7 +589,9 @@ def _paths_of_leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             yield (key,)
 
 
-def _effective_settings(config: Config, origins: Mapping[str, str]) -> Iterator[Setting]:
+def _effective_settings(
+    config: Config, origins: Mapping[str, str]
+) -> Iterator[Setting]:
     """Every effective value by key, the defaults included."""
     document = msgspec.to_builtins(config)
     # A key that is not set and has no default is shown as well, with no value.
@@ -575,7 +608,8 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     """The value without the password that an address may hold, before its host or among its parameters."""
     if not isinstance(value, str):
         return value
-    # The pattern goes on to the last `@`, since a password may hold that character itself.
+    # The pattern goes on to the last `@`, since a password may hold that character
+    # itself.
     value = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", value, flags=re.DOTALL)
     if "://" not in value:
         return _PAIR.sub(r"\1***", value)

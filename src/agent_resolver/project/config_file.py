@@ -39,5 +39,7 @@ def read_config(path: str, users: frozenset[int] = frozenset()) -> bytes:
         require_own(path, users)
         return read_bounded(path, _MAX_BYTES, users)
     except ForeignFile as error:
-        error.hint += "; an empty `agent.toml` beside your agent file keeps those above it out"
+        error.hint += (
+            "; an empty `agent.toml` beside your agent file keeps those above it out"
+        )
         raise

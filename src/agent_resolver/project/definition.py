@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_resolver.schema.errors import InvalidDefinitions, ResolverError
-from agent_resolver.schema.kept_definition import DEFINITIONS_NAME, Definitions, parse_definitions
+from agent_resolver.schema.kept_definition import (
+    DEFINITIONS_NAME,
+    Definitions,
+    parse_definitions,
+)
 from agent_resolver.schema.limit import MAX_DEFINITIONS_BYTES
 from agent_resolver.schema.lockfile import to_json
 from agent_resolver.storage.errors import FileError, OversizeFile
@@ -41,7 +45,8 @@ def kept_definitions(index_path: str) -> Definitions:
     try:
         return read_definitions(index_path)
     except (FileError, ResolverError):
-        # The digests decide and not the texts, so a damaged file of texts must not stop a command.
+        # The digests decide and not the texts, so a damaged file of texts must not stop
+        # a command.
         return {}
 
 
@@ -58,7 +63,9 @@ def confirmed_tools(overlay: bytes | None, server_id: str) -> frozenset[str]:
 
     stated = parse_overlay(overlay).overlay
     assert stated is not None  # noqa: S101 - `parse_overlay` raises otherwise
-    return frozenset(path[1] for path in stated_facts(server_id, stated) if path[0] == "toolScopes")
+    return frozenset(
+        path[1] for path in stated_facts(server_id, stated) if path[0] == "toolScopes"
+    )
 
 
 def pinned_files(
@@ -78,11 +85,19 @@ def pinned_files(
     path = definitions_path(index_path)
     kept = {**read_definitions(index_path), **changed}
     # Sorted, so that the same definitions are the same bytes.
-    ordered = {name: {tool: kept[name][tool] for tool in sorted(kept[name])} for name in sorted(kept) if kept[name]}
+    ordered = {
+        name: {tool: kept[name][tool] for tool in sorted(kept[name])}
+        for name in sorted(kept)
+        if kept[name]
+    }
     definitions = to_json(ordered)
     if len(definitions) > MAX_DEFINITIONS_BYTES:
-        raise OversizeFile(path, f"would be larger than {MAX_DEFINITIONS_BYTES:,} bytes, the most that is kept")
-    # The texts come first: digests without their texts would be pins that no person can compare.
+        raise OversizeFile(
+            path,
+            f"would be larger than {MAX_DEFINITIONS_BYTES:,} bytes, the most that is kept",
+        )
+    # The texts come first: digests without their texts would be pins that no person can
+    # compare.
     return {path: definitions, index_path: index} if ordered else {index_path: index}
 
 
@@ -104,4 +119,6 @@ def write_pins(
         contents = pinned_files(index_path, index, changed)
         for path in contents:
             require_safe_target(path, project, users, is_named=True)
-        return [each for each, content in contents.items() if batch.write(each, [content])]
+        return [
+            each for each, content in contents.items() if batch.write(each, [content])
+        ]

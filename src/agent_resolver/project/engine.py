@@ -92,13 +92,20 @@ def require_driver(session: Session, *, is_host: bool = False) -> None:
     """
     if not has_driver(session):
         raise MissingExtra(_PACKAGE, EXTRA)
-    if is_host and session.config.engine.kind == "temporal" and find_spec(_TEMPORAL[0]) is None:
+    if (
+        is_host
+        and session.config.engine.kind == "temporal"
+        and find_spec(_TEMPORAL[0]) is None
+    ):
         raise MissingExtra(*_TEMPORAL)
 
 
 @asynccontextmanager
 async def open_engine(
-    session: Session, call: CallTool, use: EngineUse, telemetry: SegmentTelemetry | None = None
+    session: Session,
+    call: CallTool,
+    use: EngineUse,
+    telemetry: SegmentTelemetry | None = None,
 ) -> AsyncIterator[StoredEngine]:
     """An engine whose steps are calls of `call`. What drives it is opened with the first run.
 
@@ -111,7 +118,8 @@ async def open_engine(
         call=call,
         driver=_driver_of(session, use),
         identity=use.identity,
-        # A process that is not a worker itself acts as the worker of the settings once a caller's token has expired.
+        # A process that is not a worker itself acts as the worker of the settings once
+        # a caller's token has expired.
         stand_in=worker_of(session) if use.identity is None else None,
         telemetry=telemetry,
         capacity=use.capacity,
@@ -131,11 +139,17 @@ def _driver_of(session: Session, use: EngineUse) -> Driver | Carrier:
     driver: Driver
     match session.config.engine.kind:
         case "temporal":
-            return _temporal_carrier(session, use.watch) if use.is_host else LeftToWorkers()
+            return (
+                _temporal_carrier(session, use.watch)
+                if use.is_host
+                else LeftToWorkers()
+            )
         case "memory":
             driver = MemoryDriver()
         case "dbos":
-            driver = _SharingDriver(session.shared("engine", lambda: _ProcessDriver(session)))
+            driver = _SharingDriver(
+                session.shared("engine", lambda: _ProcessDriver(session))
+            )
     return _WatchedDriver(driver, use.watch) if use.watch else driver
 
 
@@ -154,27 +168,49 @@ def temporal_place(session: Session) -> TemporalPlace:
         UntrustedFolder: A file chose the server, and no person trusts its folder.
         UnreadableFile: The file with its certificates cannot be read.
     """
-    # The author of the file could send the runs of the project, and the key for the server, to any address.
-    if any(map(session.is_set_by_file, ("engine.address", "engine.api_key_env", "engine.ca_file"))):
+    # The author of the file could send the runs of the project, and the key for the
+    # server, to any address.
+    if any(
+        map(
+            session.is_set_by_file,
+            ("engine.address", "engine.api_key_env", "engine.ca_file"),
+        )
+    ):
         session.require_trust("its settings name the server that carries its runs")
     engine, url = session.config.engine, session.config.state.url
     is_shared = not url.startswith(_SQLITE)
-    # A password may be in the address of a database: it must not become a part of a name, not even of its digest.
-    location = re.sub("//[^@/]*@", "//", url).partition("?")[0] if is_shared else os.path.realpath(session.state_path)
+    # A password may be in the address of a database: it must not become a part of a
+    # name, not even of its digest.
+    location = (
+        re.sub("//[^@/]*@", "//", url).partition("?")[0]
+        if is_shared
+        else os.path.realpath(session.state_path)
+    )
     # Not the name of an agent: all workers of the project meet under this one.
     project = session.config.project.name or os.path.basename(session.root)
-    place = place_of(engine.address or _TEMPORAL_ADDRESS, project, location, is_shared=is_shared)
-    api_key = session.environment.get(engine.api_key_env, "") if engine.api_key_env else ""
+    place = place_of(
+        engine.address or _TEMPORAL_ADDRESS, project, location, is_shared=is_shared
+    )
+    api_key = (
+        session.environment.get(engine.api_key_env, "") if engine.api_key_env else ""
+    )
     if engine.api_key_env and not api_key:
         problem = f"The variable {engine.api_key_env} is not set, which has the key for the Temporal server"
-        raise EngineRefused(problem, "set it, or see `engine.api_key_env` in agent.toml")
+        raise EngineRefused(
+            problem, "set it, or see `engine.api_key_env` in agent.toml"
+        )
     certificate = b""
     if engine.ca_file:
-        certificate = read_bounded(os.path.join(session.root, engine.ca_file), _MAX_CERTIFICATE_BYTES)
-        # Without any, the connection would be in the clear, or to a server with a certificate of anybody's.
+        certificate = read_bounded(
+            os.path.join(session.root, engine.ca_file), _MAX_CERTIFICATE_BYTES
+        )
+        # Without any, the connection would be in the clear, or to a server with a
+        # certificate of anybody's.
         if _CERTIFICATE not in certificate:
             problem = f"`{engine.ca_file}` has no certificate that the Temporal server's could come from"
-            raise EngineRefused(problem, "`engine.ca_file` takes a file with certificates in PEM format")
+            raise EngineRefused(
+                problem, "`engine.ca_file` takes a file with certificates in PEM format"
+            )
     is_encrypted = bool(api_key or certificate)
     return structs.replace(
         place,
@@ -210,9 +246,13 @@ class _WatchedDriver:
 
     async def take_over(self, segment: str, executor: str) -> None:
         """Drive a segment to its end that another executor, which is gone, may have begun."""
-        await self._reported(segment, "adopted", self._driver.take_over(segment, executor))
+        await self._reported(
+            segment, "adopted", self._driver.take_over(segment, executor)
+        )
 
-    async def _reported(self, segment: str, moment: Moment, driving: Awaitable[None]) -> None:
+    async def _reported(
+        self, segment: str, moment: Moment, driving: Awaitable[None]
+    ) -> None:
         run, _, _ = segment.rpartition(":")
         self._watch(run, moment)
         await driving
@@ -240,8 +280,11 @@ class _ProcessDriver:
             driver, self._driver = self._driver, None
             await driver.close()
 
-    async def drive(self, segment: str, run_segment: RunSegment, executor: str, gone: str = "") -> None:
-        # DBOS calls back with the name of a segment alone, so the engine that asked for it is noted.
+    async def drive(
+        self, segment: str, run_segment: RunSegment, executor: str, gone: str = ""
+    ) -> None:
+        # DBOS calls back with the name of a segment alone, so the engine that asked for
+        # it is noted.
         self._routes[segment] = run_segment
         try:
             driver = await self._opened(executor)
@@ -260,7 +303,9 @@ class _ProcessDriver:
                 from agent_resolver.engine.dbos_driver import DbosDriver
 
                 session = self._session
-                driver = DbosDriver(_place_of(session), session.seal, INTERPRETER_VERSION)
+                driver = DbosDriver(
+                    _place_of(session), session.seal, INTERPRETER_VERSION
+                )
                 await driver.open(executor, self._run)
                 self._driver = driver
             return self._driver
@@ -268,7 +313,8 @@ class _ProcessDriver:
     async def _run(self, segment: str, step: StepRunner) -> None:
         run_segment = self._routes.get(segment)
         if run_segment is None:
-            # DBOS goes on with one that nothing here asked for: any engine can say whether it is due.
+            # DBOS goes on with one that nothing here asked for: any engine can say
+            # whether it is due.
             run_segment = self._users[0].run_segment
         await run_segment(segment, step)
 
@@ -292,7 +338,9 @@ class _SharingDriver:
 
     async def take_over(self, segment: str, executor: str) -> None:
         """Drive a segment to its end that another executor, which is gone, may have begun."""
-        await self._shared.drive(segment, self.run_segment, self._executor, gone=executor)
+        await self._shared.drive(
+            segment, self.run_segment, self._executor, gone=executor
+        )
 
     async def close(self) -> None:
         """Leave the driver to the others."""

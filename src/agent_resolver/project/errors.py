@@ -52,7 +52,9 @@ class DuplicateServers(ResolverError):
     hint = "leave it in one of them"
 
     def __init__(self, twice: Sequence[str]) -> None:
-        super().__init__(f"{len(twice)} {plural(len(twice), 'server is', 'servers are')} in more than one index")
+        super().__init__(
+            f"{len(twice)} {plural(len(twice), 'server is', 'servers are')} in more than one index"
+        )
         self.details = tuple(twice[:_MOST_NAMED])
 
 
@@ -77,7 +79,9 @@ class InvalidSkills(ResolverError):
 class UnusableBlueprints(ResolverError):
     """The blueprints that `[tools] blueprints` names are not there."""
 
-    def __init__(self, message: str, hint: str = "see `[tools] blueprints` in agent.toml") -> None:
+    def __init__(
+        self, message: str, hint: str = "see `[tools] blueprints` in agent.toml"
+    ) -> None:
         super().__init__(message)
         self.hint = hint
 
@@ -87,10 +91,15 @@ class UntrustedFolder(ResolverError):
 
     def __init__(self, folders: Sequence[str], why: str) -> None:
         named = " and ".join(f"`{folder}`" for folder in folders)
-        super().__init__(f"{named} {plural(len(folders), 'is', 'are')} not trusted, and {why}")
+        super().__init__(
+            f"{named} {plural(len(folders), 'is', 'are')} not trusted, and {why}"
+        )
         self.folders = tuple(folders)
-        # Quoted, since a person copies the command, and the author of a repository chose the name.
-        commands = " and ".join(f"`agent trust-folder {shlex.quote(folder)}`" for folder in folders)
+        # Quoted, since a person copies the command, and the author of a repository
+        # chose the name.
+        commands = " and ".join(
+            f"`agent trust-folder {shlex.quote(folder)}`" for folder in folders
+        )
         self.hint = f"read what would run, then run {commands}; in CI give `--trust`"
 
 
@@ -122,7 +131,9 @@ class UnusableEvals(ResolverError):
 class UnusableModule(ResolverError):
     """A module that `[tools] modules` names gives no tools."""
 
-    def __init__(self, name: str, why: str, hint: str = "see `[tools] modules` in agent.toml") -> None:
+    def __init__(
+        self, name: str, why: str, hint: str = "see `[tools] modules` in agent.toml"
+    ) -> None:
         super().__init__(f"The module `{name}` {why}")
         self.hint = hint
 
@@ -139,7 +150,11 @@ class UnusableProvider(ResolverError):
 class UnusableState(ResolverError):
     """The state cannot be kept where the settings say."""
 
-    def __init__(self, what: str, hint: str = "use a `sqlite:///` or `postgresql://` address in `state.url`") -> None:
+    def __init__(
+        self,
+        what: str,
+        hint: str = "use a `sqlite:///` or `postgresql://` address in `state.url`",
+    ) -> None:
         super().__init__(f"The state cannot be kept with {what}")
         self.hint = hint
 
@@ -149,7 +164,9 @@ class LockRefused(ResolverError):
 
     details: tuple[Difference, ...]
 
-    def __init__(self, message: str, differences: Sequence[Difference] = (), hint: str = "") -> None:
+    def __init__(
+        self, message: str, differences: Sequence[Difference] = (), hint: str = ""
+    ) -> None:
         super().__init__(message)
         self.details = tuple(differences)
         self.hint = hint
@@ -169,7 +186,9 @@ class ManifestDrift(ResolverError):
 class RefusedManifest(ResolverError):
     """A manifest of tools is none, or is not what was written; holds every issue of it."""
 
-    def __init__(self, path: str, why: str, *, issues: Sequence[Issue] = (), hint: str = "") -> None:
+    def __init__(
+        self, path: str, why: str, *, issues: Sequence[Issue] = (), hint: str = ""
+    ) -> None:
         super().__init__(f"`{path}` is refused: {why}")
         # Only issues have places, which are shown with the file that they lie in.
         self.source = path if issues else ""
@@ -203,4 +222,7 @@ class EmptyWorkspace(UnusableWorkspace):
     """No agent file below a folder has `requires`, so that it may be the wrong one."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__(f"No agent file below `{folder}` has `requires`", "name the folder that holds them")
+        super().__init__(
+            f"No agent file below `{folder}` has `requires`",
+            "name the folder that holds them",
+        )

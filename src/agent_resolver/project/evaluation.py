@@ -22,7 +22,12 @@ from agent_resolver.registry.manifest import descriptors_of
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.errors import InvalidEvalReport, InvalidEvalSet
 from agent_resolver.schema.eval_report import EvalReport, parse_eval_report
-from agent_resolver.schema.eval_set import EvalSet, EvalSetReading, parse_eval_set, require_known_tools
+from agent_resolver.schema.eval_set import (
+    EvalSet,
+    EvalSetReading,
+    parse_eval_set,
+    require_known_tools,
+)
 from agent_resolver.schema.limit import MAX_EVAL_REPORT_BYTES, MAX_EVAL_SET_BYTES
 from agent_resolver.storage.file import read_bounded
 
@@ -41,7 +46,9 @@ _COMPARED: Final = 2
 """How many planners it takes to compare them."""
 
 
-def planners_to_compare(session: Session, models: Sequence[str], folders: Sequence[str]) -> tuple[NamedPlanner, ...]:
+def planners_to_compare(
+    session: Session, models: Sequence[str], folders: Sequence[str]
+) -> tuple[NamedPlanner, ...]:
     """The planners that an eval runs: each model with each folder of prompts, in the order given.
 
     A single one is compared with what it would replace: a folder with the prompts of the project, a model with the
@@ -57,16 +64,24 @@ def planners_to_compare(session: Session, models: Sequence[str], folders: Sequen
         UnusableEvals: There are prompts to compare, and no model to give them to.
         UntrustedFolder: The settings say where models are, and no person trusts the project.
     """
-    # A changed prompt with an old version fails the gate, whether or not a model is asked here.
+    # A changed prompt with an old version fails the gate, whether or not a model is
+    # asked here.
     for folder in (skill_folder(session), *folders):
         load_skills(folder, session.users)
     named = tuple(models) or _model_in_settings(session, folders)
     if named and session.config_path:
-        # A provider would only refuse, and each request be planned without its model: better said once, and first.
-        session.require_trust("its settings say where the models are that would be asked")
+        # A provider would only refuse, and each request be planned without its model:
+        # better said once, and first.
+        session.require_trust(
+            "its settings say where the models are that would be asked"
+        )
     # None means the prompts of the project, with which a single folder is compared.
-    compared: tuple[str | None, ...] = (None, *folders) if len(folders) == 1 else tuple(folders) or (None,)
-    found = tuple(_named_planner(session, model, folder) for model in named for folder in compared)
+    compared: tuple[str | None, ...] = (
+        (None, *folders) if len(folders) == 1 else tuple(folders) or (None,)
+    )
+    found = tuple(
+        _named_planner(session, model, folder) for model in named for folder in compared
+    )
     # Fewer than two planners leave nothing to compare, so the offline one comes first.
     return (OFFLINE, *found) if len(found) < _COMPARED else found
 
@@ -77,7 +92,9 @@ def _model_in_settings(session: Session, folders: Sequence[str]) -> tuple[str, .
     model = session.config.reasoner.model
     if model is UNSET:
         hint = "give `--model NAME`, or set `model` in `[reasoner]` of agent.toml"
-        raise UnusableEvals("No model is named that the prompts would be given to", hint, exit_code=2)
+        raise UnusableEvals(
+            "No model is named that the prompts would be given to", hint, exit_code=2
+        )
     return (model,)
 
 
@@ -87,7 +104,9 @@ def _named_planner(session: Session, model: str, folder: str | None) -> NamedPla
 
 
 @asynccontextmanager
-async def _opened_planner(session: Session, model: str, folder: str | None) -> AsyncIterator[Planner]:
+async def _opened_planner(
+    session: Session, model: str, folder: str | None
+) -> AsyncIterator[Planner]:
     planner = planner_of(session, model=model, skills=folder)
     try:
         yield planner
@@ -117,7 +136,8 @@ def load_evals(session: Session, named: str | None = None) -> Evals:
     path = named or _path_in_settings(session)
     try:
         reading = parse_eval_set(
-            read_bounded(path, MAX_EVAL_SET_BYTES, session.users), is_json=path.lower().endswith(".json")
+            read_bounded(path, MAX_EVAL_SET_BYTES, session.users),
+            is_json=path.lower().endswith(".json"),
         )
         return _with_tools(session, path, reading)
     except InvalidEvalSet as error:
@@ -127,13 +147,17 @@ def load_evals(session: Session, named: str | None = None) -> Evals:
 
 
 async def run_evals(
-    evals: Evals, planners: Iterable[NamedPlanner] = (OFFLINE,), watch: Watch = lambda _: None
+    evals: Evals,
+    planners: Iterable[NamedPlanner] = (OFFLINE,),
+    watch: Watch = lambda _: None,
 ) -> tuple[EvalReport, ...]:
     """Evaluate planners one after the other; a report for each, in their order."""
     reports = []
     for named in planners:
         async with named.open() as planner:
-            report = await evaluate_planner(planner, evals.set, evals.tools, name=named.name, watch=watch)
+            report = await evaluate_planner(
+                planner, evals.set, evals.tools, name=named.name, watch=watch
+            )
         reports.append(report)
     return tuple(reports)
 
@@ -156,10 +180,13 @@ def _path_in_settings(session: Session) -> str:
     named = session.config.reasoner.evals
     if named is UNSET:
         raise UnusableEvals(
-            "There is no eval set here", "name a file, or set `evals` in `[reasoner]` of agent.toml", exit_code=2
+            "There is no eval set here",
+            "name a file, or set `evals` in `[reasoner]` of agent.toml",
+            exit_code=2,
         )
     path = os.path.normpath(os.path.join(os.path.relpath(session.root), named))
-    # The settings come with the project, and must not make the command read a file elsewhere.
+    # The settings come with the project, and must not make the command read a file
+    # elsewhere.
     if not _is_within(session.root, path):
         raise UnusableEvals(
             f"`[reasoner] evals` names `{named}`, which is outside of the project",
@@ -176,7 +203,8 @@ def _with_tools(session: Session, path: str, reading: EvalSetReading) -> Evals:
         tools: Sequence[Descriptor] = _own_tools(session)
     else:
         tools = descriptors_of(read_manifest(_contained(path, found.tools)))
-    # A case that expects a tool which is not there is a fault of the set, and not of a planner.
+    # A case that expects a tool which is not there is a fault of the set, and not of a
+    # planner.
     require_known_tools(reading, (tool.id for tool in tools))
     return Evals(path=path, set=found, tools=tuple(tools))
 
@@ -184,7 +212,11 @@ def _with_tools(session: Session, path: str, reading: EvalSetReading) -> Evals:
 def _own_tools(session: Session) -> list[Descriptor]:
     """The tools of the project's own code that the settings open to plans."""
     patterns = session.config.reasoner.tools
-    return [tool for tool in own_descriptors(session) if any(matches(each, tool.id) for each in patterns)]
+    return [
+        tool
+        for tool in own_descriptors(session)
+        if any(matches(each, tool.id) for each in patterns)
+    ]
 
 
 def _contained(path: str, named: str) -> str:

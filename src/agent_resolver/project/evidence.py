@@ -24,7 +24,9 @@ from agent_resolver.storage.seal import evidence_key
 from agent_resolver.storage.trail import trail_faults
 
 
-async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller) -> list[EvidenceFault]:
+async def state_faults(
+    session: Session, evidence: TaskEvidence, caller: Caller
+) -> list[EvidenceFault]:
     """Differences between a document and the state of the project, found even if the document holds together.
 
     Args:
@@ -34,15 +36,24 @@ async def state_faults(session: Session, evidence: TaskEvidence, caller: Caller)
     """
     rotated = _rotation_since(session, evidence)
     if rotated is None:
-        faults = [*_seal_faults(evidence, session.evidence_key), *_trail_faults(session, evidence.trail.root)]
+        faults = [
+            *_seal_faults(evidence, session.evidence_key),
+            *_trail_faults(session, evidence.trail.root),
+        ]
     else:
-        # The noted root was made under the earlier key, with which it is compared; the present trail is verified
-        # without it.
-        faults = [*_earlier_key_faults(session, evidence, rotated), *_trail_faults(session, "")]
+        # The noted root was made under the earlier key, with which it is compared; the
+        # present trail is verified without it.
+        faults = [
+            *_earlier_key_faults(session, evidence, rotated),
+            *_trail_faults(session, ""),
+        ]
     try:
         present = await kept_tasks(session).export(evidence.task.task_id, caller)
     except (DamagedTask, UnknownTask) as error:
-        return [*faults, EvidenceFault("STATE", f"the task cannot be compared: {error}")]
+        return [
+            *faults,
+            EvidenceFault("STATE", f"the task cannot be compared: {error}"),
+        ]
     return [*faults, *_differences(evidence, present), *_file_faults(session, evidence)]
 
 
@@ -53,49 +64,77 @@ def _seal_faults(evidence: TaskEvidence, key: bytes) -> Iterator[EvidenceFault]:
 
 def _trail_faults(session: Session, noted: str) -> Iterator[EvidenceFault]:
     key = session.store.trail_key
-    faults, _ = session.store.read_now(lambda snapshot: trail_faults(snapshot, key, noted))
+    faults, _ = session.store.read_now(
+        lambda snapshot: trail_faults(snapshot, key, noted)
+    )
     yield from (EvidenceFault("STATE", f"the trail: {fault}") for fault in faults)
 
 
-# A key that was changed since -----------------------------------------------------------------------------------------
+# A key that was changed since ---------------------------------------------------------
 
 
 def _rotation_since(session: Session, evidence: TaskEvidence) -> AuditRecord | None:
     """The first change of the key after the document was made, which names the key that sealed the document."""
 
     def find(snapshot: Snapshot) -> AuditRecord | None:
-        # The document notes how many records there were, so those at later positions came after it.
-        later = (record for record in snapshot.records() if record.position > evidence.trail.count)
-        return next((record for record in later if record.kind == AuditKind.STATE_REKEYED), None)
+        # The document notes how many records there were, so those at later positions
+        # came after it.
+        later = (
+            record
+            for record in snapshot.records()
+            if record.position > evidence.trail.count
+        )
+        return next(
+            (record for record in later if record.kind == AuditKind.STATE_REKEYED), None
+        )
 
     return session.store.read_now(find)
 
 
-def _earlier_key_faults(session: Session, evidence: TaskEvidence, rotated: AuditRecord) -> Iterator[EvidenceFault]:
+def _earlier_key_faults(
+    session: Session, evidence: TaskEvidence, rotated: AuditRecord
+) -> Iterator[EvidenceFault]:
     """Faults of the seal and of the root, both of which take the key from before."""
     key_id = str(rotated.body.get("from"))
     key = session.keys.earlier_key(key_id)
     if key is None:
         changed = f"the key of this state was changed since, with record {rotated.position} of the trail"
-        yield EvidenceFault("SEAL", f"{changed}, and the key {key_id[:40]} of the seal is not known here")
+        yield EvidenceFault(
+            "SEAL",
+            f"{changed}, and the key {key_id[:40]} of the seal is not known here",
+        )
         return
     yield from _seal_faults(evidence, evidence_key(key))
     noted, trail_key = evidence.trail.root, key if evidence.trail.is_keyed else None
-    kept = session.store.read_now(lambda snapshot: (tuple(snapshot.records()), snapshot.seal() or Seal()))
+    kept = session.store.read_now(
+        lambda snapshot: (tuple(snapshot.records()), snapshot.seal() or Seal())
+    )
     if not had_root(*kept, trail_key, noted):
-        yield EvidenceFault("STATE", f"the trail: never had the root {noted}, or records were pruned since")
+        yield EvidenceFault(
+            "STATE",
+            f"the trail: never had the root {noted}, or records were pruned since",
+        )
 
 
-# The state ------------------------------------------------------------------------------------------------------------
+# The state ----------------------------------------------------------------------------
 
 
-def _differences(evidence: TaskEvidence, present: TaskEvidence) -> Iterator[EvidenceFault]:
+def _differences(
+    evidence: TaskEvidence, present: TaskEvidence
+) -> Iterator[EvidenceFault]:
     """Differences from the document that the state gives now. A task may have gone on since."""
     task = evidence.task.task_id
     count = evidence.trail.count
-    if tuple(record for record in present.records if record.position <= count) != evidence.records:
-        yield EvidenceFault("STATE", "the records are not those that the trail had then")
-    if any(record.run == task and record.position > count for record in present.records):
+    if (
+        tuple(record for record in present.records if record.position <= count)
+        != evidence.records
+    ):
+        yield EvidenceFault(
+            "STATE", "the records are not those that the trail had then"
+        )
+    if any(
+        record.run == task and record.position > count for record in present.records
+    ):
         # A task that went on since then differs in all the rest, and rightly.
         return
     pairs = {
@@ -103,7 +142,9 @@ def _differences(evidence: TaskEvidence, present: TaskEvidence) -> Iterator[Evid
         "the context": (evidence.context, present.context),
         "the contents": (evidence.contents, present.contents),
         "what is certified": (evidence.certified, present.certified),
-        "the questions": tuple(map(_without_words, (evidence.actions, present.actions))),
+        "the questions": tuple(
+            map(_without_words, (evidence.actions, present.actions))
+        ),
     }
     for name, (found, expected) in pairs.items():
         if found != expected:
@@ -121,7 +162,7 @@ def _without_words(actions: tuple[EvidenceAction, ...]) -> tuple[EvidenceAction,
     return tuple(structs.replace(action, answer=None) for action in actions)
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files --------------------------------------------------------------------------------
 
 
 def _file_faults(session: Session, evidence: TaskEvidence) -> Iterator[EvidenceFault]:
@@ -131,13 +172,19 @@ def _file_faults(session: Session, evidence: TaskEvidence) -> Iterator[EvidenceF
         if plan.installed is None:
             continue
         if _digest_of_file(session, plan.installed.name) != plan.installed.digest:
-            yield EvidenceFault("STATE", f"the installed file {plan.installed.name} is missing, or was changed since")
+            yield EvidenceFault(
+                "STATE",
+                f"the installed file {plan.installed.name} is missing, or was changed since",
+            )
         if listed is not None and plan.artifact not in listed:
-            yield EvidenceFault("STATE", f"{plan.artifact} is not in the committed manifest")
+            yield EvidenceFault(
+                "STATE", f"{plan.artifact} is not in the committed manifest"
+            )
 
 
 def _digest_of_file(session: Session, name: str) -> str:
-    # The name comes from the document: only a file right in the folder of blueprints is looked at.
+    # The name comes from the document: only a file right in the folder of blueprints is
+    # looked at.
     if os.path.basename(name) != name:
         return ""
     path = os.path.join(session.root, session.config.reasoner.blueprints, name)

@@ -47,7 +47,9 @@ def render_change(change: FileChange) -> str:
 
     old, new = change.shown or (_text_of(change.before), _text_of(change.after))
     before, after = (text.splitlines(keepends=True) for text in (old, new))
-    source = change.moved_from or ("/dev/null" if change.before is None else change.path)
+    source = change.moved_from or (
+        "/dev/null" if change.before is None else change.path
+    )
     target = "/dev/null" if change.after is None else change.path
     lines = unified_diff(before, after, fromfile=source, tofile=target, n=0)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
@@ -57,7 +59,13 @@ def _text_of(content: bytes | None) -> str:
     return (content or b"").decode(errors="replace")
 
 
-def write_changes(changes: Sequence[FileChange], project: str, users: frozenset[int], *, is_named: bool) -> None:
+def write_changes(
+    changes: Sequence[FileChange],
+    project: str,
+    users: frozenset[int],
+    *,
+    is_named: bool,
+) -> None:
     """Write every file, or none: what was written is put back if another file cannot be written, or on Ctrl-C.
 
     Files are written in their order, each whole or not at all, and removed only when all others are written.
@@ -78,7 +86,8 @@ def write_changes(changes: Sequence[FileChange], project: str, users: frozenset[
         if change.action != "keep":
             require_safe_target(change.path, project, users, is_named=is_named)
         if change.before is None and os.path.lexists(change.path):
-            # It came meanwhile, or is a symbolic link that leads nowhere: to follow it would make a file anywhere.
+            # It came meanwhile, or is a symbolic link that leads nowhere: to follow it
+            # would make a file anywhere.
             raise UnwritableFile(change.path, "is there already")
     try:
         _write_all(changes)
@@ -95,7 +104,8 @@ def _write_all(changes: Sequence[FileChange]) -> None:
     for change in changes:
         if change.is_private:
             tighten(change.path, change.mode)
-    # Removals come last, so that a file which moves is in its new place before it leaves the old one.
+    # Removals come last, so that a file which moves is in its new place before it
+    # leaves the old one.
     for change in changes:
         if change.after is None:
             _remove(change.path)
@@ -111,7 +121,8 @@ def _remove(path: str) -> None:
 def _put_back(changes: Sequence[FileChange]) -> None:
     """Give every file that has its new content already the content that it had."""
     for change in reversed(changes):
-        # A file without the new content was never written, or was changed by others since then.
+        # A file without the new content was never written, or was changed by others
+        # since then.
         if change.action == "keep" or not _is_written(change):
             continue
         # One that cannot be put back must not keep the others from it.

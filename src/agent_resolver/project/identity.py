@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from agent_resolver.core.authorization import is_expired
-from agent_resolver.identity.errors import InvalidToken, MissingToken, TokenCode, UnusableIdentity, WorkerUnavailable
+from agent_resolver.identity.errors import (
+    InvalidToken,
+    MissingToken,
+    TokenCode,
+    UnusableIdentity,
+    WorkerUnavailable,
+)
 from agent_resolver.project.session import Session
 from agent_resolver.schema.caller import ANONYMOUS, Caller, local_caller
 from agent_resolver.storage.clock import SystemClock
@@ -27,7 +33,9 @@ _WHAT: Final = {
 }
 
 
-async def caller_of(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+async def caller_of(
+    project: Session, token_file: str | None, environment: Mapping[str, str]
+) -> Caller:
     """Whoever runs a command: the caller of their token, or the local user where no issuer vouches for callers.
 
     Raises:
@@ -40,11 +48,16 @@ async def caller_of(project: Session, token_file: str | None, environment: Mappi
     caller = await caller_or_anonymous(project, token_file, environment)
     if caller is ANONYMOUS:
         message = f"{project.config.identity.issuer} vouches for callers here, and no token was given"
-        raise MissingToken(message, f"set {VARIABLE}, or name a file that holds the token with `--token-file`")
+        raise MissingToken(
+            message,
+            f"set {VARIABLE}, or name a file that holds the token with `--token-file`",
+        )
     return caller
 
 
-async def caller_or_worker(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+async def caller_or_worker(
+    project: Session, token_file: str | None, environment: Mapping[str, str]
+) -> Caller:
     """The identity that lets runs go on: the caller of a token, else the project's worker, else the local user.
 
     Raises:
@@ -78,16 +91,21 @@ class ProcessIdentity:
             return await self._worker.caller()
         if self._caller is None or is_expired(self._caller, SystemClock().now()):
             environment = self._project.environment
-            caller = await caller_or_anonymous(self._project, self._token_file, environment)
+            caller = await caller_or_anonymous(
+                self._project, self._token_file, environment
+            )
             if caller is ANONYMOUS and (worker := worker_of(self._project)) is not None:
                 self._worker = worker
                 return await worker.caller()
-            # Without an issuer this is the local user; with one and no worker, it refuses.
+            # Without an issuer this is the local user; with one and no worker, it
+            # refuses.
             self._caller = await caller_of(self._project, self._token_file, environment)
         return self._caller
 
 
-async def caller_or_anonymous(project: Session, token_file: str | None, environment: Mapping[str, str]) -> Caller:
+async def caller_or_anonymous(
+    project: Session, token_file: str | None, environment: Mapping[str, str]
+) -> Caller:
     """As `caller_of`, for servers that are told with each request who is asking: with no token it is nobody."""
     verifier = verifier_of(project)
     token = _given_token(token_file, environment)
@@ -96,8 +114,13 @@ async def caller_or_anonymous(project: Session, token_file: str | None, environm
     # A token must not be ignored, since its owner expects to act under the name in it.
     if token is not None:
         source = "`--token-file`" if token_file is not None else VARIABLE
-        message = f"{source} gives a token, and no issuer is set that could vouch for it"
-        raise UnusableIdentity(message, "set `identity.issuer` and `identity.audience` in agent.toml, or give no token")
+        message = (
+            f"{source} gives a token, and no issuer is set that could vouch for it"
+        )
+        raise UnusableIdentity(
+            message,
+            "set `identity.issuer` and `identity.audience` in agent.toml, or give no token",
+        )
     return local_caller(user_name())
 
 
@@ -140,7 +163,11 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
         UntrustedFolder: `agent.toml` says which secret is sent to the issuer, and no person trusts its folder.
         UnusableIdentity: The settings name a client without its secret or its issuer.
     """
-    if any(map(project.is_set_by_file, ("identity.client_id", "identity.client_secret_env"))):
+    if any(
+        map(
+            project.is_set_by_file, ("identity.client_id", "identity.client_secret_env")
+        )
+    ):
         project.require_trust("its settings say which secret is sent to the issuer")
     identity = project.config.identity
     client_id, variable = identity.client_id, identity.client_secret_env
@@ -151,9 +178,12 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
     verifier = verifier_of(project)
     if verifier is None:
         message = "`identity.client_id` is set, and no issuer is set that could know it"
-        raise UnusableIdentity(message, "set `identity.issuer` and `identity.audience` in agent.toml")
+        raise UnusableIdentity(
+            message, "set `identity.issuer` and `identity.audience` in agent.toml"
+        )
     secret = project.environment.get(variable, "")
-    # RFC 6749, appendix A.2: a line break at its end, as from a file, is not part of a secret.
+    # RFC 6749, appendix A.2: a line break at its end, as from a file, is not part of a
+    # secret.
     if not secret or not secret.isprintable():
         return _WorkerWithoutSecret(client_id, variable)
     from agent_resolver.identity.client_credentials import ClientCredentials
@@ -170,9 +200,13 @@ class _WorkerWithoutSecret:
 
     async def caller(self) -> Caller:
         message = (
-            f"The worker {self._client_id} has no token: the environment variable {self._variable} holds no secret"
+            f"The worker {self._client_id} has no token: the environment variable "
+            f"{self._variable} holds no secret"
         )
-        raise WorkerUnavailable(message, f"set {self._variable} to the secret of the client, without a line break")
+        raise WorkerUnavailable(
+            message,
+            f"set {self._variable} to the secret of the client, without a line break",
+        )
 
 
 def user_name() -> str:
@@ -193,5 +227,9 @@ def _given_token(token_file: str | None, environment: Mapping[str, str]) -> str 
         text = ""
     if not text:
         message = f"`{token_file}` holds no token"
-        raise InvalidToken(TokenCode.MALFORMED, message, "write the token into it as the issuer gave it")
+        raise InvalidToken(
+            TokenCode.MALFORMED,
+            message,
+            "write the token into it as the issuer gave it",
+        )
     return text

@@ -17,7 +17,9 @@ def overlay_path(index_path: str) -> str:
     return os.path.join(os.path.dirname(index_path), OVERLAY_NAME)
 
 
-def read_overlay_bytes(index_path: str, users: frozenset[int] = frozenset()) -> bytes | None:
+def read_overlay_bytes(
+    index_path: str, users: frozenset[int] = frozenset()
+) -> bytes | None:
     """The bytes of the overlay of an index; None if there is none.
 
     Raises:
@@ -26,7 +28,8 @@ def read_overlay_bytes(index_path: str, users: frozenset[int] = frozenset()) -> 
         OversizeFile: It is too large.
     """
     path = overlay_path(index_path)
-    # A symbolic link that leads nowhere is not the same as no overlay: reading it reports the fault.
+    # A symbolic link that leads nowhere is not the same as no overlay: reading it
+    # reports the fault.
     if not os.path.lexists(path):
         return None
     return read_bounded(path, MAX_OVERLAY_BYTES, users)
@@ -70,10 +73,14 @@ def overlay_vouching(index_path: str) -> Callable[[str], bool]:
         error.source = overlay_path(index_path)
         raise
     assert overlay is not None  # noqa: S101 - `parse_overlay` raises otherwise
-    return lambda server_id: any(path[0] != "categories" for path in stated_facts(server_id, overlay))
+    return lambda server_id: any(
+        path[0] != "categories" for path in stated_facts(server_id, overlay)
+    )
 
 
-def overlaid_servers(index: Index, overlay: bytes | None, index_path: str) -> tuple[Server, ...]:
+def overlaid_servers(
+    index: Index, overlay: bytes | None, index_path: str
+) -> tuple[Server, ...]:
     """The servers of an index, with the facts of its overlay.
 
     Raises:
@@ -88,7 +95,8 @@ def overlaid_servers(index: Index, overlay: bytes | None, index_path: str) -> tu
     try:
         reading = parse_overlay(overlay)
         assert reading.overlay is not None  # noqa: S101 - `parse_overlay` raises otherwise
-        # One server at a time is made and replaced: a list of those without the facts is not needed.
+        # One server at a time is made and replaced: a list of those without the facts
+        # is not needed.
         return apply_overlay(map(server_of, index), reading.overlay, reading.tree)
     except InvalidOverlay as error:
         error.source = overlay_path(index_path)

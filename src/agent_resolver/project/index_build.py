@@ -9,7 +9,12 @@ from msgspec import Struct
 
 from agent_resolver.project.errors import DuplicateServers
 from agent_resolver.project.index import overlaid_servers, read_overlay_bytes
-from agent_resolver.project.index_cache import is_certain, may_cache, note_digest, stamp_of_stat
+from agent_resolver.project.index_cache import (
+    is_certain,
+    may_cache,
+    note_digest,
+    stamp_of_stat,
+)
 from agent_resolver.schema.errors import InvalidIndex
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
@@ -26,7 +31,9 @@ class BuiltIndex(Struct, frozen=True):
     sources: tuple[SourceFile, ...]
 
 
-def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str]) -> BuiltIndex:
+def build_index(
+    paths: Sequence[str], output: str, environment: Mapping[str, str]
+) -> BuiltIndex:
     """Compile these JSON indexes, each with the overlay beside it, into one file.
 
     Raises:
@@ -37,7 +44,8 @@ def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str
     """
     folder = os.path.dirname(os.path.abspath(output))
     sources = []
-    # Time and stamps are taken before the files are read, so that a change meanwhile is not missed.
+    # Time and stamps are taken before the files are read, so that a change meanwhile is
+    # not missed.
     read_at, stamps = time.time_ns(), list(map(_stamp_of, paths))
     for path in paths:
         raw = read_bounded(path, MAX_INDEX_BYTES)
@@ -46,12 +54,15 @@ def build_index(paths: Sequence[str], output: str, environment: Mapping[str, str
         except InvalidIndex as error:
             error.source = path
             raise
-    # The reader of a file sees that file alone, so a server that two files have is found only here.
+    # The reader of a file sees that file alone, so a server that two files have is
+    # found only here.
     _refuse_duplicates(sources, paths)
     write_index_file(output, sources)
     for path, stamp, source in zip(paths, stamps, sources, strict=True):
         _note_digest(path, stamp, read_at, source.file, environment)
-    return BuiltIndex(sum(len(each.servers) for each in sources), tuple(each.file for each in sources))
+    return BuiltIndex(
+        sum(len(each.servers) for each in sources), tuple(each.file for each in sources)
+    )
 
 
 def read_source(path: str, name: str, raw: bytes) -> BuiltFrom:
@@ -102,7 +113,17 @@ def _stamp_of(path: str) -> Stamp:
         return ()  # To read it says what is wrong.
 
 
-def _note_digest(path: str, stamp: Stamp, read_at: int, source: SourceFile, environment: Mapping[str, str]) -> None:
+def _note_digest(
+    path: str,
+    stamp: Stamp,
+    read_at: int,
+    source: SourceFile,
+    environment: Mapping[str, str],
+) -> None:
     """Keep the digest of a large source, so that the first use need not read it to see that nothing changed."""
-    if source.size >= LARGE and is_certain(stamp, read_at) and may_cache(path, environment):
+    if (
+        source.size >= LARGE
+        and is_certain(stamp, read_at)
+        and may_cache(path, environment)
+    ):
         note_digest(path, stamp, source.sha256, environment)

@@ -21,7 +21,13 @@ from agent_resolver.project.index import read_overlay_bytes
 from agent_resolver.schema.index_tree import entry_places
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.storage.errors import FileError, UnusableIndex
-from agent_resolver.storage.file import Stamp, open_regular, read_bounded, tighten, write_atomic
+from agent_resolver.storage.file import (
+    Stamp,
+    open_regular,
+    read_bounded,
+    tighten,
+    write_atomic,
+)
 from agent_resolver.storage.index_file.layout import body_checksum
 from agent_resolver.storage.index_file.reader import IndexTables
 from agent_resolver.storage.index_file.servers import Body
@@ -41,7 +47,9 @@ class CacheUnusable(UnusableIndex):
     """A cache does not fit its index; it was removed, and the next command does without it."""
 
     def __init__(self, cache: str, path: str) -> None:
-        problem = "changed while it was read, or its cache is damaged; the cache was removed"
+        problem = (
+            "changed while it was read, or its cache is damaged; the cache was removed"
+        )
         super().__init__(path, problem, "run the command again")
         with suppress(OSError):
             os.unlink(cache)
@@ -54,7 +62,11 @@ class CacheTables(IndexTables):
 
     def damaged(self, error: BaseException) -> UnusableIndex:
         """What to report where the tables are not as they were written."""
-        return CacheUnusable(self.path, self.source) if self.source else super().damaged(error)
+        return (
+            CacheUnusable(self.path, self.source)
+            if self.source
+            else super().damaged(error)
+        )
 
 
 class JsonBodies:
@@ -91,7 +103,9 @@ class JsonBodies:
         with self._tables.reading():
             for position, (begin, end, line, column) in enumerate(entry_places(raw)):
                 if begin in by_start:
-                    found[by_start[begin]] = Body(raw[begin:end], 0, position, line, column)
+                    found[by_start[begin]] = Body(
+                        raw[begin:end], 0, position, line, column
+                    )
             return [(number, found[number]) for number in numbers]
 
     def each(self) -> Iterator[tuple[bytes, int]]:
@@ -122,7 +136,9 @@ def open_cached(path: str, environment: Mapping[str, str]) -> CompiledIndex | No
     return CompiledIndex(path, tables, JsonBodies(tables, descriptor))
 
 
-def _fitting_tables(cache: str, path: str, descriptor: int, environment: Mapping[str, str]) -> CacheTables | None:
+def _fitting_tables(
+    cache: str, path: str, descriptor: int, environment: Mapping[str, str]
+) -> CacheTables | None:
     """The tables of a cache, if it was made of the file that is open and of the overlay that is there."""
     # A file that is too large is refused, cache or not.
     if not is_own_file(cache) or os.fstat(descriptor).st_size > MAX_INDEX_BYTES:
@@ -135,11 +151,18 @@ def _fitting_tables(cache: str, path: str, descriptor: int, environment: Mapping
     stamp = stamp_of_descriptor(descriptor)
     overlay = read_overlay_bytes(path)
     digest = "" if overlay is None else sha256(overlay).hexdigest()
-    is_same = about.stamp == stamp and len(about.sources) == 1 and about.sources[0].overlay_sha256 == digest
+    is_same = (
+        about.stamp == stamp
+        and len(about.sources) == 1
+        and about.sources[0].overlay_sha256 == digest
+    )
     if is_same and is_certain(stamp, about.read_at):
         return tables
     # Too close to tell by the times: only the content can.
-    if is_same and _known_digest_of(descriptor, path, environment) == about.sources[0].sha256:
+    if (
+        is_same
+        and _known_digest_of(descriptor, path, environment) == about.sources[0].sha256
+    ):
         return tables
     tables.close()
     return None
@@ -152,7 +175,13 @@ def stamp_of_descriptor(descriptor: int) -> Stamp:
 
 def stamp_of_stat(found: os.stat_result) -> Stamp:
     """What tells whether a file is one that was read before."""
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
 
 
 def is_certain(stamp: Stamp, read_at: int) -> bool:
@@ -183,7 +212,9 @@ def _may_cache_in(folder: str, variable: str, environment: Mapping[str, str]) ->
             return True
         from agent_resolver.project.config import Layers, load_config
 
-        return load_config(Layers(file=file, content=content, environment=environment)).config.index.cache
+        return load_config(
+            Layers(file=file, content=content, environment=environment)
+        ).config.index.cache
     except (InvalidConfig, FileError):
         return False  # Settings that cannot be read may say no.
 
@@ -225,17 +256,22 @@ def _known_digest_of(descriptor: int, path: str, environment: Mapping[str, str])
     os.lseek(descriptor, 0, os.SEEK_SET)
     with FileIO(descriptor, closefd=False) as file:
         digest = digest_of_open(file)
-    # The digest is kept only for a file that had not changed for a while, and did not change while it was read.
+    # The digest is kept only for a file that had not changed for a while, and did not
+    # change while it was read.
     if is_certain(stamp, read_at) and stamp_of_descriptor(descriptor) == stamp:
         note_digest(path, stamp, digest, environment)
     return digest
 
 
-def note_digest(path: str, stamp: Stamp, digest: str, environment: Mapping[str, str]) -> None:
+def note_digest(
+    path: str, stamp: Stamp, digest: str, environment: Mapping[str, str]
+) -> None:
     """Keep the digest of a file with this stamp; a cache that cannot be written is done without."""
     with suppress(OSError, FileError):
         if make_cache_folder(environment):
-            write_atomic(_memo_path(path, environment), [msgspec.json.encode((stamp, digest))])
+            write_atomic(
+                _memo_path(path, environment), [msgspec.json.encode((stamp, digest))]
+            )
 
 
 def _memo_path(path: str, environment: Mapping[str, str]) -> str:
@@ -246,7 +282,9 @@ def _read_memo(path: str) -> tuple[Stamp, str] | None:
     if not is_own_file(path):
         return None
     try:
-        return msgspec.json.decode(read_bounded(path, _MOST_MEMO_BYTES), type=tuple[Stamp, str])
+        return msgspec.json.decode(
+            read_bounded(path, _MOST_MEMO_BYTES), type=tuple[Stamp, str]
+        )
     except (FileError, msgspec.MsgspecError):
         return None
 
@@ -274,7 +312,9 @@ def is_own_file(path: str) -> bool:
 def _is_own(found: os.stat_result) -> bool:
     # Windows has neither users' numbers nor these rights.
     user: Callable[[], int] | None = getattr(os, "geteuid", None)
-    return user is None or (found.st_uid == user() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return user is None or (
+        found.st_uid == user() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
 
 
 def want_cache(path: str, environment: Mapping[str, str]) -> None:
@@ -292,12 +332,23 @@ def write_wanted(environment: Mapping[str, str]) -> None:
 
 def _start_writer(path: str, environment: Mapping[str, str]) -> None:
     """Start the process that writes the cache of an index; it has its own session, and no output."""
-    # With `-P` nothing is imported from the folder of the project, which may hold any code.
-    arguments = [sys.executable, "-P", "-m", "agent_resolver.project.index_cache_writer", path]
-    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    # With `-P` nothing is imported from the folder of the project, which may hold any
+    # code.
+    arguments = [
+        sys.executable,
+        "-P",
+        "-m",
+        "agent_resolver.project.index_cache_writer",
+        path,
+    ]
+    nowhere = [
+        (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)
+    ]
     # Where a system has no `posix_spawn`, its indexes go without a cache.
     with suppress(OSError, AttributeError, NotImplementedError):
-        number = os.posix_spawn(sys.executable, arguments, environment, file_actions=nowhere, setsid=True)
+        number = os.posix_spawn(
+            sys.executable, arguments, environment, file_actions=nowhere, setsid=True
+        )
         _collect(number)
 
 

@@ -53,7 +53,9 @@ def write_cache(path: str, environment: Mapping[str, str]) -> bool:
     if not make_cache_folder(environment):
         return False
     target = cache_path(path, environment)
-    descriptor = os.open(f"{target}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(
+        f"{target}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+    )
     try:
         if fcntl is not None:
             try:
@@ -66,7 +68,8 @@ def write_cache(path: str, environment: Mapping[str, str]) -> bool:
 
 
 def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
-    # The time is taken before the file is read: a change during the reading then counts as a later one.
+    # The time is taken before the file is read: a change during the reading then counts
+    # as a later one.
     read_at = time.time_ns()
     with open(path, "rb") as file:
         before = stamp_of_descriptor(file.fileno())
@@ -87,7 +90,11 @@ def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
 def remove_oldest(folder: str, newest: str, most: int = MAX_CACHE_BYTES) -> None:
     """Remove the caches that were not used for longest, until the others take at most so many bytes; never `newest`."""
     with os.scandir(folder) as entries:
-        found = [(each.stat().st_mtime_ns, each.path, each.stat().st_size) for each in entries if _is_cache(each.name)]
+        found = [
+            (each.stat().st_mtime_ns, each.path, each.stat().st_size)
+            for each in entries
+            if _is_cache(each.name)
+        ]
     total = sum(size for _, _, size in found)
     for _, path, size in sorted(found):
         if total <= most:

@@ -21,7 +21,12 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.audit import is_sealed
 from agent_resolver.project.errors import RotationRefused
-from agent_resolver.project.rotation_place import Reach, RotationDatabase, RotationFile, RotationPlace
+from agent_resolver.project.rotation_place import (
+    Reach,
+    RotationDatabase,
+    RotationFile,
+    RotationPlace,
+)
 from agent_resolver.project.sealed_place import Opens, UnopenedValue, reseal_state
 from agent_resolver.project.session import Session
 from agent_resolver.project.state_place import PostgresPlace
@@ -105,24 +110,48 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
     place, keys = _place_of(session), session.keys
     place.prepare(keys)
     with place.alone() as connection:
-        plan = _plan(connection, keys, from_file=from_file, from_earlier_version=from_earlier_version)
+        plan = _plan(
+            connection,
+            keys,
+            from_file=from_file,
+            from_earlier_version=from_earlier_version,
+        )
         with _refusals():
             reach("engine")
-            place.reseal_engine(connection, plan.opener, plan.seal, reach, is_unnamed=plan.is_unnamed)
+            place.reseal_engine(
+                connection, plan.opener, plan.seal, reach, is_unnamed=plan.is_unnamed
+            )
             reach("state")
             record = Record(run, AuditKind.STATE_REKEYED, {})
-            # An interrupted rotation may have sealed the state already; then only the later steps are left.
-            count = 0 if plan.is_done else _rotate_state(place, connection, plan, record, at, reach)
+            # An interrupted rotation may have sealed the state already; then only the
+            # later steps are left.
+            count = (
+                0
+                if plan.is_done
+                else _rotate_state(place, connection, plan, record, at, reach)
+            )
         reach("vacuum")
         # Until the files are written again, they still hold what the old key opens.
         place.forget(connection)
         reach("key")
-        old_key = _replace_key_file(keys) if keys.newest is None else _unused_key_file(keys, plan)
+        old_key = (
+            _replace_key_file(keys)
+            if keys.newest is None
+            else _unused_key_file(keys, plan)
+        )
         reach("end")
-    return Rotated(key=id_of_key(plan.current), before=plan.recorded, values=count, old_key=old_key)
+    return Rotated(
+        key=id_of_key(plan.current), before=plan.recorded, values=count, old_key=old_key
+    )
 
 
-def _plan(connection: SqlConnection, keys: KeyRing, *, from_file: bool, from_earlier_version: bool) -> _Plan:
+def _plan(
+    connection: SqlConnection,
+    keys: KeyRing,
+    *,
+    from_file: bool,
+    from_earlier_version: bool,
+) -> _Plan:
     recorded = _recorded_key(connection)
     if recorded == UNNAMED and not from_earlier_version:
         raise RotationRefused(
@@ -132,7 +161,8 @@ def _plan(connection: SqlConnection, keys: KeyRing, *, from_file: bool, from_ear
     # Without a variable a next key is made, unless an interrupted rotation made one.
     current = keys.newest if keys.newest is not None else key_beside(keys.next_file)
     known = keys.known_keys()
-    # If the settings name a variable, the key file is believed only because the operator says so.
+    # If the settings name a variable, the key file is believed only because the
+    # operator says so.
     if from_file and os.path.lexists(keys.file):
         known.append(key_beside(keys.file))
     # This is checked before anything is sealed again, while nothing has changed yet.
@@ -143,7 +173,8 @@ def _plan(connection: SqlConnection, keys: KeyRing, *, from_file: bool, from_ear
         current=current,
         known=tuple(known),
         trail_before=_trail_key(connection, recorded, keys),
-        # The trail is sealed with a key of the settings, and never with the one in the file beside the state.
+        # The trail is sealed with a key of the settings, and never with the one in the
+        # file beside the state.
         trail_after=keys.newest,
     )
 
@@ -157,7 +188,9 @@ def _recorded_key(connection: SqlConnection) -> str:
     found = connection.execute("SELECT key FROM sealed_with").fetchone()
     if found is None or not isinstance(found[0], str):
         problem = "The state does not name the key that seals it: the name was removed or edited"
-        raise RotationRefused(problem, "nothing was changed; put back a backup of the state")
+        raise RotationRefused(
+            problem, "nothing was changed; put back a backup of the state"
+        )
     return found[0]
 
 
@@ -176,7 +209,10 @@ class _EitherForm:
     """Opens values of earlier versions, and those that an interrupted rotation has sealed already."""
 
     def __init__(self, plan: _Plan) -> None:
-        self._seals: list[Opens] = [plan.seal, *(UnnamedSeal(key) for key in plan.known)]
+        self._seals: list[Opens] = [
+            plan.seal,
+            *(UnnamedSeal(key) for key in plan.known),
+        ]
 
     def open(self, sealed: bytes, purpose: str) -> bytes:
         """The content of a value, in either form."""
@@ -204,12 +240,30 @@ def _place_of(session: Session) -> RotationPlace:
 
 
 def _rotate_state(  # noqa: PLR0913, PLR0917 - the state, its keys, and what is recorded of it
-    place: RotationPlace, connection: SqlConnection, plan: _Plan, record: Record, at: str, reach: Reach
+    place: RotationPlace,
+    connection: SqlConnection,
+    plan: _Plan,
+    record: Record,
+    at: str,
+    reach: Reach,
 ) -> int:
     with place.at_once(connection):
-        count = reseal_state(connection, place.sealed, plan.opener, plan.seal, are_words_open=plan.is_unnamed)
-        before = rekey_trail(connection, place.path, plan.trail_before, plan.trail_after)
-        body = {"from": plan.recorded, "to": id_of_key(plan.current), "values": count, "root": before.root}
+        count = reseal_state(
+            connection,
+            place.sealed,
+            plan.opener,
+            plan.seal,
+            are_words_open=plan.is_unnamed,
+        )
+        before = rekey_trail(
+            connection, place.path, plan.trail_before, plan.trail_after
+        )
+        body = {
+            "from": plan.recorded,
+            "to": id_of_key(plan.current),
+            "values": count,
+            "root": before.root,
+        }
         records = [structs.replace(record, body=body)]
         append_records(connection, place.path, records, at, plan.trail_after, last=None)
         connection.execute("UPDATE sealed_with SET key = ?", (id_of_key(plan.current),))
@@ -219,7 +273,9 @@ def _rotate_state(  # noqa: PLR0913, PLR0917 - the state, its keys, and what is 
 
 def _unused_key_file(keys: KeyRing, plan: _Plan) -> str | None:
     """The key file, if it sealed the state until a variable took its place."""
-    was_in_file = os.path.lexists(keys.file) and id_of_key(key_beside(keys.file)) == plan.recorded
+    was_in_file = (
+        os.path.lexists(keys.file) and id_of_key(key_beside(keys.file)) == plan.recorded
+    )
     return keys.file if was_in_file and not plan.is_done else None
 
 
@@ -228,8 +284,8 @@ def _replace_key_file(keys: KeyRing) -> str | None:
     kept = None
     if os.path.lexists(keys.file):
         kept = keys.kept_file(id_of_key(key_beside(keys.file)))
-        # A link leaves the key under its usual name until it is replaced. An interrupted rotation may have made the
-        # link.
+        # A link leaves the key under its usual name until it is replaced. An
+        # interrupted rotation may have made the link.
         with suppress(FileExistsError):
             os.link(keys.file, kept)
     os.replace(keys.next_file, keys.file)

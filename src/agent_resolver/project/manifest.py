@@ -52,5 +52,7 @@ def require_no_drift(project: "Session", descriptors: Iterable["Descriptor"]) ->
 
     path = manifest_path(project)
     committed = committed_manifest(path)
-    if committed and (changes := manifest_difference(committed, manifest_of(descriptors))):
+    if committed and (
+        changes := manifest_difference(committed, manifest_of(descriptors))
+    ):
         raise ManifestDrift(path, changes)

@@ -10,7 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from agent_resolver.core.server import ServerKey, ServerPool, Servers
-from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes
+from agent_resolver.project.index import (
+    overlaid_servers,
+    overlay_path,
+    read_overlay_bytes,
+)
 from agent_resolver.schema.index import IndexEntry, Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.issue import Issue
@@ -87,11 +91,19 @@ class JsonIndex:
 
     def entries_at(self, servers: Iterable[Server]) -> dict[ServerKey, EntryAt]:
         """Where these servers are."""
-        from agent_resolver.schema.index_tree import entry_trees  # Needed for places alone.
+        from agent_resolver.schema.index_tree import (
+            entry_trees,
+        )  # Needed for places alone.
 
-        positions = {self.servers.position(server): (server.id, server.version) for server in servers}
+        positions = {
+            self.servers.position(server): (server.id, server.version)
+            for server in servers
+        }
         trees = entry_trees(self.raw, positions)
-        return {positions[position]: EntryAt(self.path, tree) for position, tree in trees.items()}
+        return {
+            positions[position]: EntryAt(self.path, tree)
+            for position, tree in trees.items()
+        }
 
     @cached_property
     def _overlay_reading(self) -> "OverlayReading":
@@ -109,7 +121,8 @@ class JsonIndex:
 
     def each(self) -> Iterator[tuple[IndexEntry, Server]]:
         """Every entry as its file states it, and the server with the facts of the overlay."""
-        # Read again, since few commands need the entries: they would take as much memory as the servers.
+        # Read again, since few commands need the entries: they would take as much
+        # memory as the servers.
         return zip(parse_index(self.raw), self.servers.servers, strict=True)
 
 
@@ -118,7 +131,11 @@ def joint_digest(sources: Iterable[tuple[str, str]]) -> str:
     return sha256(msgspec.json.encode([*sources])).hexdigest()
 
 
-def open_index(path: str, environment: Mapping[str, str] | None = None, overlay: bytes | None = None) -> OpenIndex:
+def open_index(
+    path: str,
+    environment: Mapping[str, str] | None = None,
+    overlay: bytes | None = None,
+) -> OpenIndex:
     """The index at `path`, in whichever form it is.
 
     Args:
@@ -150,7 +167,9 @@ def open_index(path: str, environment: Mapping[str, str] | None = None, overlay:
             return cached
     if raw is None:
         raw = read_bounded(path, MAX_INDEX_BYTES)
-    index = JsonIndex(path, raw, read_overlay_bytes(path) if overlay is None else overlay)
+    index = JsonIndex(
+        path, raw, read_overlay_bytes(path) if overlay is None else overlay
+    )
     # Asked for only now: an index with errors never gets a cache.
     if is_large and environment is not None:
         from agent_resolver.project.index_cache import want_cache

@@ -23,7 +23,12 @@ from agent_resolver.project.blueprint import DescribedBlueprint, load_blueprints
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import Model, ModelData, Pool, Remote
 from agent_resolver.project.plugin import InstalledPlugins
-from agent_resolver.project.provider import LOCAL, LOCAL_MODEL, local_model_names, provider_executor
+from agent_resolver.project.provider import (
+    LOCAL,
+    LOCAL_MODEL,
+    local_model_names,
+    provider_executor,
+)
 from agent_resolver.project.session import Session
 from agent_resolver.runtime.a2a import A2aFactory
 from agent_resolver.runtime.agent_runtime import AgentRuntime
@@ -31,7 +36,14 @@ from agent_resolver.runtime.builder import AgentRuntimeBuilder
 from agent_resolver.runtime.errors import InvalidSpec
 from agent_resolver.runtime.file_spec import spec_of
 from agent_resolver.runtime.known_model import known_models
-from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, PoolMember, Switch
+from agent_resolver.runtime.model import (
+    DataFacts,
+    Modalities,
+    ModelPool,
+    ModelSpec,
+    PoolMember,
+    Switch,
+)
 from agent_resolver.runtime.registry_set import (
     HeldLock,
     Lock,
@@ -56,7 +68,12 @@ class CatalogAgents:
     An agent is called by its name, and where several have that name, by its address without `agent://`.
     """
 
-    def __init__(self, catalog: Catalog, remotes: Iterable[AgentSpec], models: Mapping[str, str] = _NO_MODELS) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        remotes: Iterable[AgentSpec],
+        models: Mapping[str, str] = _NO_MODELS,
+    ) -> None:
         self._catalog = catalog
         self._models = models
         self._remotes = {spec.id: spec for spec in remotes}
@@ -74,14 +91,22 @@ class CatalogAgents:
             return self._remotes.get(agent_id)
         known = self._known.get(agent_id)
         if known is None or known[0] != definition:
-            known = self._known[agent_id] = (definition, self._make_spec(agent_id, definition))
+            known = self._known[agent_id] = (
+                definition,
+                self._make_spec(agent_id, definition),
+            )
         return known[1]
 
     def _make_spec(self, agent_id: str, definition: Definition) -> AgentSpec:
         spec = spec_of(definition, agent_id_of(definition.uri))
         model = self._models.get(agent_id)
-        # The operator named this model, so no alternative of the file may take its place.
-        return structs.replace(spec, model_id=model, model_alternatives=()) if model else spec
+        # The operator named this model, so no alternative of the file may take its
+        # place.
+        return (
+            structs.replace(spec, model_id=model, model_alternatives=())
+            if model
+            else spec
+        )
 
     def definition(self, agent_id: str) -> Definition | None:
         """The file of an agent, by its id or its address, as `get` read it last: a plan and its lock go by that."""
@@ -97,12 +122,22 @@ class CatalogAgents:
             return None
         definition = structs.replace(found, file=_path_from_here(found.file))
         # Its lock is asked for by the agent's own id, whatever it was called here.
-        self._definitions[agent_id] = self._definitions[agent_id_of(found.uri)] = definition
+        self._definitions[agent_id] = self._definitions[agent_id_of(found.uri)] = (
+            definition
+        )
         return definition
 
     def ids(self) -> list[str]:
         """Every id, in order."""
-        return sorted({*(agent_id_of(agent.uri) for agent in self._catalog.search(Query(), None)), *self._remotes})
+        return sorted(
+            {
+                *(
+                    agent_id_of(agent.uri)
+                    for agent in self._catalog.search(Query(), None)
+                ),
+                *self._remotes,
+            }
+        )
 
 
 def _path_from_here(path: str) -> str:
@@ -123,11 +158,16 @@ def runtime_of(session: Session, catalog: Catalog) -> AgentRuntime:
         UntrustedFolder: The project has code of its own, and no person trusts it.
         BuildError: The settings name something twice, or a model that is not one.
     """
-    # Agents are looked up later, and a fault in one of them must not keep the others from being planned.
-    return runtime_builder(session, catalog, agents_of(session, catalog)).build_unchecked()
+    # Agents are looked up later, and a fault in one of them must not keep the others
+    # from being planned.
+    return runtime_builder(
+        session, catalog, agents_of(session, catalog)
+    ).build_unchecked()
 
 
-def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _NO_MODELS) -> CatalogAgents:
+def agents_of(
+    session: Session, catalog: Catalog, models: Mapping[str, str] = _NO_MODELS
+) -> CatalogAgents:
     """The agents of a project, as they are on the disk when each is first asked for.
 
     Args:
@@ -135,7 +175,9 @@ def agents_of(session: Session, catalog: Catalog, models: Mapping[str, str] = _N
         catalog: Where its agent files are.
         models: Models in place of those that agents name, by agent.
     """
-    remotes = (_remote_spec(name, remote) for name, remote in session.config.remotes.items())
+    remotes = (
+        _remote_spec(name, remote) for name, remote in session.config.remotes.items()
+    )
     return CatalogAgents(catalog, remotes, models)
 
 
@@ -155,7 +197,9 @@ def model_builder(session: Session) -> AgentRuntimeBuilder:
     return builder
 
 
-def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -> AgentRuntimeBuilder:
+def runtime_builder(
+    session: Session, catalog: Catalog, agents: CatalogAgents
+) -> AgentRuntimeBuilder:
     """All that a runtime of the project is made of.
 
     Raises:
@@ -165,19 +209,30 @@ def runtime_builder(session: Session, catalog: Catalog, agents: CatalogAgents) -
     capabilities = load_capabilities(session)
     for capability in capabilities:
         builder.with_tool(capability.descriptor.id, capability)
-    for blueprint in load_blueprints(session, [capability.descriptor for capability in capabilities]):
+    for blueprint in load_blueprints(
+        session, [capability.descriptor for capability in capabilities]
+    ):
         # Planning only looks at tools, so a blueprint needs no engine here.
-        builder.with_tool(blueprint.descriptor.id, DescribedBlueprint(blueprint.descriptor))
+        builder.with_tool(
+            blueprint.descriptor.id, DescribedBlueprint(blueprint.descriptor)
+        )
     plugins = InstalledPlugins(partial(_require_trust_in_agents, session, catalog))
-    return builder.with_agents(agents).with_plugins(plugins).with_locks(ProjectLocks(session, agents))
+    return (
+        builder.with_agents(agents)
+        .with_plugins(plugins)
+        .with_locks(ProjectLocks(session, agents))
+    )
 
 
 def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:
     """Stop before a plugin is loaded, unless a person trusts the folders of the agent files that could name it."""
     folders, files = catalog.watched
-    # A link in the folder is not followed, so that any name in it leads to the same folders.
+    # A link in the folder is not followed, so that any name in it leads to the same
+    # folders.
     agents = (os.path.join(folder, "agents.md") for folder in folders)
-    session.require_trust("its agent files load plugins of installed packages", files=(*agents, *files))
+    session.require_trust(
+        "its agent files load plugins of installed packages", files=(*agents, *files)
+    )
 
 
 def _model_spec(name: str, model: Model) -> ModelSpec:
@@ -187,8 +242,12 @@ def _model_spec(name: str, model: Model) -> ModelSpec:
         provider_id=model.provider,
         upstream_model=model.upstream_model or name,
         context_window=None if model.context_window is UNSET else model.context_window,
-        max_output_tokens=None if model.max_output_tokens is UNSET else model.max_output_tokens,
-        modalities=Modalities(input=model.modalities.input, output=model.modalities.output),
+        max_output_tokens=None
+        if model.max_output_tokens is UNSET
+        else model.max_output_tokens,
+        modalities=Modalities(
+            input=model.modalities.input, output=model.modalities.output
+        ),
         knowledge_cutoff=model.knowledge_cutoff or None,
         input_price=prices.input if prices else None,
         output_price=prices.output if prices else None,
@@ -199,15 +258,24 @@ def _model_spec(name: str, model: Model) -> ModelSpec:
 
 def _model_pool(name: str, pool: Pool) -> ModelPool:
     plain = [PoolMember(model_id=model) for model in pool.models]
-    others = [PoolMember(model_id=each.model, weight=each.weight, role=each.role) for each in pool.members]
+    others = [
+        PoolMember(model_id=each.model, weight=each.weight, role=each.role)
+        for each in pool.members
+    ]
     wanted = pool.switch
-    switch = Switch(on_circuit_open=wanted.on_circuit_open, on_quota=wanted.on_quota, on_permanent=wanted.on_permanent)
+    switch = Switch(
+        on_circuit_open=wanted.on_circuit_open,
+        on_quota=wanted.on_quota,
+        on_permanent=wanted.on_permanent,
+    )
     return ModelPool(id=name, members=(*plain, *others), switch=switch)
 
 
 def _remote_spec(name: str, remote: Remote) -> AgentSpec:
     auth = EndpointAuth(token_env=remote.token_env) if remote.token_env else UNSET
-    endpoint = RemoteEndpoint(base_url=remote.url, auth=auth, data=_data_facts(remote.data or ModelData()))
+    endpoint = RemoteEndpoint(
+        base_url=remote.url, auth=auth, data=_data_facts(remote.data or ModelData())
+    )
     return AgentSpec(id=name, endpoint=endpoint, registry="agent.toml")
 
 
@@ -218,7 +286,7 @@ def _data_facts(data: ModelData) -> DataFacts:
     )
 
 
-# Locks ----------------------------------------------------------------------------------------------------------------
+# Locks --------------------------------------------------------------------------------
 
 
 class ProjectLocks(Mapping[str, Lock]):
@@ -245,19 +313,33 @@ class ProjectLocks(Mapping[str, Lock]):
         path = lock_path_of(definition.file)
         raw = _read_lock(path)
         if raw is None:
-            # What cannot be locked has no lock either, and that is the first thing to mend.
+            # What cannot be locked has no lock either, and that is the first thing to
+            # mend.
             _governed_agent_file(definition)
-            return MissingLock(path=path, hint=f"run `agent resolve --agents {definition.file}`")
-        # The servers are the same object as long as index and overlay are unchanged, so the comparison costs little.
+            return MissingLock(
+                path=path, hint=f"run `agent resolve --agents {definition.file}`"
+            )
+        # The servers are the same object as long as index and overlay are unchanged, so
+        # the comparison costs little.
         basis = _Basis(path, raw, definition.raw, self._session.servers_now())
         known = self._known.get(agent_id)
         if known is None or known[0] != basis:
-            known = self._known[agent_id] = (basis, self._verified(basis, _governed_agent_file(definition)))
+            known = self._known[agent_id] = (
+                basis,
+                self._verified(basis, _governed_agent_file(definition)),
+            )
         return known[1]
 
     def __iter__(self) -> Iterator[str]:
-        found = ((agent_id, self._agents.definition(agent_id)) for agent_id in self._agents.ids())
-        return (agent_id for agent_id, definition in found if definition and definition.entry.requires)
+        found = (
+            (agent_id, self._agents.definition(agent_id))
+            for agent_id in self._agents.ids()
+        )
+        return (
+            agent_id
+            for agent_id, definition in found
+            if definition and definition.entry.requires
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -267,11 +349,19 @@ class ProjectLocks(Mapping[str, Lock]):
         examined = examine(basis.lock, agent, basis.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
-            return StaleLock(path=basis.path, differences=examined.differences, hint=hint)
-        grants = grants_of(examined.lockfile.servers, limits_of(agent).forbid, self._session.config.tools.admit)
+            return StaleLock(
+                path=basis.path, differences=examined.differences, hint=hint
+            )
+        grants = grants_of(
+            examined.lockfile.servers,
+            limits_of(agent).forbid,
+            self._session.config.tools.admit,
+        )
         return HeldLock(
             path=basis.path,
-            servers=tuple(_tools_of_server(name, grant) for name, grant in sorted(grants.items())),
+            servers=tuple(
+                _tools_of_server(name, grant) for name, grant in sorted(grants.items())
+            ),
             digest=f"sha256-{sha256(basis.lock).hexdigest()}",
         )
 
@@ -307,13 +397,27 @@ def _governed_agent_file(definition: Definition) -> AgentFile:
 def _tools_of_server(name: str, grant: Grant) -> ServerTools:
     prefix = f"{grant.server}."
     # The settings may admit a tool by name that no map of scopes mentions.
-    named = {tool.removeprefix(prefix) for tool in grant.admitted if tool.startswith(prefix)}
-    # No server is connected here, so each tool is judged by the definition that the lock pins.
-    judged = {tool: grant.refuse_as_pinned(tool) for tool in sorted({*grant.tool_scopes, *named})}
+    named = {
+        tool.removeprefix(prefix) for tool in grant.admitted if tool.startswith(prefix)
+    }
+    # No server is connected here, so each tool is judged by the definition that the
+    # lock pins.
+    judged = {
+        tool: grant.refuse_as_pinned(tool)
+        for tool in sorted({*grant.tool_scopes, *named})
+    }
     return ServerTools(
         server=name,
-        tools={f"{prefix}{tool}": None for tool, refusal in judged.items() if refusal is None},
-        scopes={f"{prefix}{tool}": scopes for tool, scopes in grant.tool_scopes.items()},
-        refused={f"{prefix}{tool}": refusal for tool, refusal in judged.items() if refusal},
+        tools={
+            f"{prefix}{tool}": None
+            for tool, refusal in judged.items()
+            if refusal is None
+        },
+        scopes={
+            f"{prefix}{tool}": scopes for tool, scopes in grant.tool_scopes.items()
+        },
+        refused={
+            f"{prefix}{tool}": refusal for tool, refusal in judged.items() if refusal
+        },
         is_mapped=bool(grant.tool_scopes),
     )

@@ -52,12 +52,16 @@ def planner_of(
         return OfflinePlanner()
     loaded = load_skills(skills or skill_folder(session), session.users)
     runtime = _runtime_of(session, loaded, named, telemetry)
-    # A name that means no model is a fault of the settings. It is reported before a task starts.
+    # A name that means no model is a fault of the settings. It is reported before a
+    # task starts.
     runtime.resolve(BUILDER, is_dry_run=True)
     # Without an agent file, the project limits nothing beyond the data of the question.
     own = session.limits if session.has_agent else None
     limits = RunLimits() if own is None else RunLimits().narrowed_by(own)
-    return ModelPlanner(RuntimeAgent(runtime, limits), {name: each.skill for name, each in loaded.items()})
+    return ModelPlanner(
+        RuntimeAgent(runtime, limits),
+        {name: each.skill for name, each in loaded.items()},
+    )
 
 
 async def close_planner(planner: Planner) -> None:
@@ -68,7 +72,10 @@ async def close_planner(planner: Planner) -> None:
 
 
 def _runtime_of(
-    session: Session, skills: Mapping[str, LoadedSkill], model: str, telemetry: Telemetry | None
+    session: Session,
+    skills: Mapping[str, LoadedSkill],
+    model: str,
+    telemetry: Telemetry | None,
 ) -> AgentRuntime:
     """A runtime of nothing but the models of the project and the agents of the skills. Its runs are in memory alone."""
     # Only a project with a model needs what reads capabilities and plugins.
@@ -103,14 +110,22 @@ class RuntimeAgent:
     async def ask(self, question: AgentQuestion) -> AgentReply:
         """The answer of the model, or why there is none: it may not see such data, or it did not answer."""
         # Temperature 0 keeps answers to the same question as alike as the model allows.
-        exact = InferenceOverride(temperature=0, max_output_tokens=question.max_tokens, response_schema=question.schema)
+        exact = InferenceOverride(
+            temperature=0,
+            max_output_tokens=question.max_tokens,
+            response_schema=question.schema,
+        )
         try:
             result = await self._run(question, exact)
             if result.termination.code == _REFUSED_SETTINGS:
-                # Some models take no temperature, and some providers no schema. The answer is checked in any case.
-                result = await self._run(question, InferenceOverride(max_output_tokens=question.max_tokens))
+                # Some models take no temperature, and some providers no schema. The
+                # answer is checked in any case.
+                result = await self._run(
+                    question, InferenceOverride(max_output_tokens=question.max_tokens)
+                )
         except ConstraintBroken:
-            # The model is not admitted for data of this kind, so nothing was sent to it.
+            # The model is not admitted for data of this kind, so nothing was sent to
+            # it.
             return AgentReply(obstacle="MODEL_NOT_ADMITTED")
         except (ResolveError, RunRefused):
             return AgentReply(obstacle="MODEL_FAILED")
@@ -123,12 +138,17 @@ class RuntimeAgent:
         """Close what answers for the model."""
         await self._runtime.close()
 
-    async def _run(self, question: AgentQuestion, override: InferenceOverride) -> RunResult:
+    async def _run(
+        self, question: AgentQuestion, override: InferenceOverride
+    ) -> RunResult:
         data = RunLimits(sensitivity=_sensitivity_of(question.classification))
         request = RunRequest(
             agent_id=question.skill.name,
-            messages=tuple(_message(place, words) for place, words in enumerate(question.turns)),
-            # Both count: the constraints of the agent file, and the class of the data in this question.
+            messages=tuple(
+                _message(place, words) for place, words in enumerate(question.turns)
+            ),
+            # Both count: the constraints of the agent file, and the class of the data
+            # in this question.
             limits=self._limits.joined(data),
             trace_id=question.trace_id,
             override=override,

@@ -33,7 +33,8 @@ class InstalledPlugins(Mapping[str, Plugin]):
             InvalidPlugin: A package does, and it cannot be used.
         """
         if plugin_id not in self._loaded:
-            # An id that no package offers raises here, before a person is asked for trust.
+            # An id that no package offers raises here, before a person is asked for
+            # trust.
             offers = self._offers[plugin_id]
             self._before_loading()
             self._loaded[plugin_id] = _load_plugin(plugin_id, offers)
@@ -53,7 +54,8 @@ class InstalledPlugins(Mapping[str, Plugin]):
         """Who offers each id, in an order that does not depend on the disk."""
         offers: dict[str, list[EntryPoint]] = {}
         for entry in sorted(
-            entry_points(group=PLUGINS), key=lambda entry: (entry.name, _package_name(entry), entry.value)
+            entry_points(group=PLUGINS),
+            key=lambda entry: (entry.name, _package_name(entry), entry.value),
         ):
             offers.setdefault(entry.name, []).append(entry)
         return offers
@@ -61,7 +63,8 @@ class InstalledPlugins(Mapping[str, Plugin]):
 
 def _load_plugin(plugin_id: str, offers: list[EntryPoint]) -> Plugin:
     entry, *others = offers
-    # If two packages offer one id, neither is loaded: installing one must not replace the other in silence.
+    # If two packages offer one id, neither is loaded: installing one must not replace
+    # the other in silence.
     if others:
         packages = " and ".join(map(_package_name, offers))
         raise InvalidPlugin(plugin_id, [f"it is offered by {packages}"])
@@ -75,7 +78,12 @@ def _load_plugin(plugin_id: str, offers: list[EntryPoint]) -> Plugin:
         fault = f"`{entry.value}` of {_package_name(entry)} cannot be loaded: {type(error).__name__}: {error}"
         raise InvalidPlugin(plugin_id, [fault]) from error
     if plugin.id != plugin_id:
-        raise InvalidPlugin(plugin_id, [f"{_package_name(entry)} offers it by that name, and its id is `{plugin.id}`"])
+        raise InvalidPlugin(
+            plugin_id,
+            [
+                f"{_package_name(entry)} offers it by that name, and its id is `{plugin.id}`"
+            ],
+        )
     return plugin
 
 

@@ -9,7 +9,11 @@ from msgspec import UNSET, Struct
 from agent_resolver.connection.probe import ToolListing, list_tools
 from agent_resolver.connection.transport import Surroundings
 from agent_resolver.core.drafted_scope import with_pins
-from agent_resolver.core.tool_definition import DefinitionChange, definition_changes, definition_digest
+from agent_resolver.core.tool_definition import (
+    DefinitionChange,
+    definition_changes,
+    definition_digest,
+)
 from agent_resolver.project.config import ServerAccess
 from agent_resolver.project.definition import confirmed_tools
 from agent_resolver.project.session import Session
@@ -40,7 +44,10 @@ class Probed(Struct, frozen=True, kw_only=True):
         """How the tools differ from those that the index pins; nothing where it pins none."""
         if self.listing is None or self.server.tools is None:
             return []
-        found = {tool: definition_digest(definition) for tool, definition in self.listing.definitions.items()}
+        found = {
+            tool: definition_digest(definition)
+            for tool, definition in self.listing.definitions.items()
+        }
         return list(definition_changes(self.server.tools, found))
 
 
@@ -61,7 +68,10 @@ def require_probing(session: Session) -> None:
         UntrustedFolder: No person trusts one of the folders.
     """
     require_own(session.index_path, session.users)
-    session.require_trust("its index starts commands and names addresses to call", files=session.files_of_index)
+    session.require_trust(
+        "its index starts commands and names addresses to call",
+        files=session.files_of_index,
+    )
 
 
 async def probe_servers(
@@ -102,7 +112,9 @@ async def probe_servers(
     return sorted(done, key=lambda probed: probed.position)
 
 
-async def _probe_server(session: Session, position: int, around: Surroundings) -> Probed:
+async def _probe_server(
+    session: Session, position: int, around: Surroundings
+) -> Probed:
     server = session.listed_servers[position]
     access = session.config.servers.get(server.id, ServerAccess())
     try:
@@ -110,7 +122,8 @@ async def _probe_server(session: Session, position: int, around: Surroundings) -
     except (ToolFailure, NeedsAction) as problem:
         hint = problem.hint
         if isinstance(problem, ToolFailure) and (server.launch or not hint):
-            # The commands that probe can show the log of a server that they start, which is the remedy.
+            # The commands that probe can show the log of a server that they start,
+            # which is the remedy.
             hint = problem.remedy
         return Probed(server=server, position=position, problem=str(problem), hint=hint)
     return Probed(server=server, position=position, listing=listing)
@@ -139,20 +152,31 @@ def pin_tools(session: Session, probed: Sequence[Probed], *, replaces: bool) -> 
     definitions: dict[str, dict[str, dict[str, Any]]] = {}
     drafted: dict[str, tuple[str, ...]] = {}
     for each in probed:
-        # A server that gave no answer keeps its entry, and so does one whose pins differ.
+        # A server that gave no answer keeps its entry, and so does one whose pins
+        # differ.
         if each.listing is None or (each.changes and not replaces):
             continue
         confirmed = confirmed_tools(session.overlay_content, each.server.id)
-        entry = with_pins(documents[each.position], _found(documents[each.position], each.listing), confirmed)
+        entry = with_pins(
+            documents[each.position],
+            _found(documents[each.position], each.listing),
+            confirmed,
+        )
         edited[each.position] = entry
-        # The texts are kept with the digests, so that a person can see what a later change is about.
+        # The texts are kept with the digests, so that a person can see what a later
+        # change is about.
         definitions[str(each.server)] = each.listing.definitions
-        # A tool that the overlay states is confirmed by a person, and is not a draft any more.
-        drafted[str(each.server)] = tuple(tool for tool in entry.get("drafted", ()) if tool not in confirmed)
+        # A tool that the overlay states is confirmed by a person, and is not a draft
+        # any more.
+        drafted[str(each.server)] = tuple(
+            tool for tool in entry.get("drafted", ()) if tool not in confirmed
+        )
     return Pinned(with_entries(raw, edited), definitions, drafted)
 
 
-def _found(entry: Mapping[str, Any], listing: ToolListing) -> dict[str, Mapping[str, Any] | None]:
+def _found(
+    entry: Mapping[str, Any], listing: ToolListing
+) -> dict[str, Mapping[str, Any] | None]:
     """What was found of each tool that is listed, or that the entry knows: a tool that is not listed is gone."""
     known = (*entry.get("tools", ()), *entry.get("drafted", ()))
     return {**dict.fromkeys(known), **listing.definitions}

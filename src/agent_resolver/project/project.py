@@ -68,7 +68,9 @@ class Project:
         """
         base = os.fspath(folder)
         if not os.path.isdir(base):
-            raise UnreadableFile(base, "is not a folder", missing=not os.path.lexists(base))
+            raise UnreadableFile(
+                base, "is not a folder", missing=not os.path.lexists(base)
+            )
         # An absolute path is kept by `join` as it is.
         named = None if agent_file is None else os.path.join(base, agent_file)
         session = Session(
@@ -101,7 +103,9 @@ class Project:
         from agent_resolver.project.catalog import judge_in
 
         session = self.session
-        catalog = session.catalog(index_path=session.index_path, judge=judge_in(session))
+        catalog = session.catalog(
+            index_path=session.index_path, judge=judge_in(session)
+        )
         # The kept index of the catalog may be older than the agent files.
         catalog.refresh()
         return catalog
@@ -114,14 +118,17 @@ class Project:
             UntrustedFolder: The project has code of its own, and no person trusts it.
             MissingExtra: The extra `tools` is not installed.
         """
-        # Only from here on is the extra needed: a program without it can still read, resolve and list.
+        # Only from here on is the extra needed: a program without it can still read,
+        # resolve and list.
         with needing_extra("tools"):
             from agent_resolver.project.plan import runtime_of
 
             return runtime_of(self.session, self.catalog).resolve(agent_id)
 
     @asynccontextmanager
-    async def tools(self, *, timeout_seconds: float = 60.0) -> "AsyncIterator[ProjectTools]":
+    async def tools(
+        self, *, timeout_seconds: float = 60.0
+    ) -> "AsyncIterator[ProjectTools]":
         """Verify the lock, connect its servers, load the project's code, and close all of it at the end.
 
         Args:
@@ -135,12 +142,19 @@ class Project:
         with needing_extra("tools"):
             from agent_resolver.project.identity import caller_of
             from agent_resolver.project.tools import open_tools
-        # The caller comes first, so that a token which is refused opens and connects nothing.
-        caller = await caller_of(self.session, self.token_file, self.session.environment)
-        async with open_tools(self.session, caller=caller, seconds=timeout_seconds) as opened:
+        # The caller comes first, so that a token which is refused opens and connects
+        # nothing.
+        caller = await caller_of(
+            self.session, self.token_file, self.session.environment
+        )
+        async with open_tools(
+            self.session, caller=caller, seconds=timeout_seconds
+        ) as opened:
             yield ProjectTools(opened)
 
-    async def call(self, tool_id: str, arguments: Mapping[str, Any], *, key: str | None = None) -> "Outcome":
+    async def call(
+        self, tool_id: str, arguments: Mapping[str, Any], *, key: str | None = None
+    ) -> "Outcome":
         """Open the tools, call one, and close them: for several calls, `tools` opens them once."""
         async with self.tools() as tools:
             return await tools.call(tool_id, arguments, key=key)
@@ -180,7 +194,9 @@ class Project:
             from agent_resolver.runtime.budget import RunBudget
             from agent_resolver.runtime.message import user_message
             from agent_resolver.runtime.run import RunRequest
-        caller = await caller_of(self.session, self.token_file, self.session.environment)
+        caller = await caller_of(
+            self.session, self.token_file, self.session.environment
+        )
         request = RunRequest(
             agent_id=agent_id,
             messages=(user_message(prompt),) if prompt else (),
@@ -190,7 +206,9 @@ class Project:
             streams=sink is not None,
         )
         models = {agent_id: model} if model else {}
-        async with open_runs(self.session, self.catalog, caller=caller, models=models) as runs:
+        async with open_runs(
+            self.session, self.catalog, caller=caller, models=models
+        ) as runs:
             return await runs.run(request, sink)
 
     async def resume(
@@ -220,7 +238,9 @@ class Project:
             from agent_resolver.project.run import open_runs
             from agent_resolver.runtime.message import user_message
             from agent_resolver.runtime.run import ResumeRequest
-        caller = await caller_of(self.session, self.token_file, self.session.environment)
+        caller = await caller_of(
+            self.session, self.token_file, self.session.environment
+        )
         request = ResumeRequest(
             run=run_id,
             messages=(user_message(prompt),) if prompt else (),
@@ -240,7 +260,9 @@ class Project:
         with needing_extra("tools"):
             from agent_resolver.project.identity import caller_of
             from agent_resolver.registry.tool import CallContext
-        caller = await caller_of(self.session, self.token_file, self.session.environment)
+        caller = await caller_of(
+            self.session, self.token_file, self.session.environment
+        )
         return ProjectInbox(self.session, CallContext.for_caller(caller))
 
 
@@ -264,7 +286,12 @@ class ProjectTools:
         return self._opened.registry.refused()
 
     async def call(
-        self, tool_id: str, arguments: Mapping[str, Any], *, key: str | None = None, trace_id: str | None = None
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        trace_id: str | None = None,
     ) -> "Outcome":
         """Call a tool. What is refused, fails or has to wait is an outcome, not an exception.
 
@@ -275,8 +302,11 @@ class ProjectTools:
             trace_id: The trace of an earlier call that waited, as `Pending` has it, to go on with that call.
         """
         context = self._opened.context
-        # An approval holds for one trace, so a call that waited has to be made under its own again.
-        context = structs.replace(context, trace_id=trace_id or context.trace_id, key=key)
+        # An approval holds for one trace, so a call that waited has to be made under
+        # its own again.
+        context = structs.replace(
+            context, trace_id=trace_id or context.trace_id, key=key
+        )
         return await self._opened.registry.call(tool_id, arguments, context)
 
 
@@ -297,7 +327,11 @@ class ProjectInbox:
     async def list(self, *, everything: bool = False) -> list[PendingAction]:
         """What waits and concerns the caller, oldest first; with `everything`, all that ever waited."""
         # Looking at a state that is not there must not make it.
-        return await self._inbox.list(self._context, is_everything=everything) if self._session.has_state else []
+        return (
+            await self._inbox.list(self._context, is_everything=everything)
+            if self._session.has_state
+            else []
+        )
 
     async def show(self, action_id: str) -> PendingAction:
         """One action.
@@ -334,7 +368,9 @@ class ProjectInbox:
         """
         return await self._inbox.answer(action_id, _checked_words(words), self._context)
 
-    async def _decide(self, action_id: str, verdict: "Verdict", reason: str | None) -> PendingAction:
+    async def _decide(
+        self, action_id: str, verdict: "Verdict", reason: str | None
+    ) -> PendingAction:
         checked = None if reason is None else _checked_words(reason)
         return await self._inbox.decide(action_id, verdict, self._context, checked)
 

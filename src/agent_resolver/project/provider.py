@@ -11,7 +11,12 @@ from agent_resolver.identity.issuer_address import address
 from agent_resolver.project.config import Provider
 from agent_resolver.project.errors import UnusableProvider
 from agent_resolver.project.session import Session
-from agent_resolver.runtime.executor import InferenceFailure, LlmExecutor, close_executor, close_stream
+from agent_resolver.runtime.executor import (
+    InferenceFailure,
+    LlmExecutor,
+    close_executor,
+    close_stream,
+)
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.model import DataFacts, Modalities, ModelSpec
@@ -48,7 +53,10 @@ def local_model_names(session: Session) -> tuple[str, ...]:
     provider in the environment.
     """
     config = session.config
-    has_key = any(session.environment.get(known.api_key_env) for known in known_models().providers.values())
+    has_key = any(
+        session.environment.get(known.api_key_env)
+        for known in known_models().providers.values()
+    )
     is_default = not (config.models or config.pools or has_key)
     return (LOCAL, DEFAULT_MODEL) if is_default else (LOCAL,)
 
@@ -108,7 +116,8 @@ class ProviderExecutor:
 
     async def close(self) -> None:
         """Close what was opened."""
-        # It is taken out before the first await, so that closing it twice closes it once.
+        # It is taken out before the first await, so that closing it twice closes it
+        # once.
         executor, self._executor = self._executor, None
         if executor is not None:
             await close_executor(executor)
@@ -121,7 +130,9 @@ class ProviderExecutor:
             return await asyncio.to_thread(self.open)
         except MissingExtra as error:
             # Another member of a pool may have what it needs.
-            raise InferenceFailure("model_not_found", f"{self._name}: {error}; {error.hint}") from error
+            raise InferenceFailure(
+                "model_not_found", f"{self._name}: {error}; {error.hint}"
+            ) from error
         except ResolverError as error:
             raise InferenceFailure("unauthorized", f"{self._name}: {error}") from error
 
@@ -130,12 +141,19 @@ def _open_provider(session: Session, name: str) -> LlmExecutor:
     provider = session.config.providers.get(name)
     if provider is None:
         return _open_known(session, name)
-    # The author of the project chose both the secret and where it is sent. What an operator sets is their own.
-    if any(session.is_set_by_file(f"providers.{name}.{key}") for key in _DECIDED_BY_FILE):
-        session.require_trust("its settings send data and secrets of this machine to providers")
+    # The author of the project chose both the secret and where it is sent. What an
+    # operator sets is their own.
+    if any(
+        session.is_set_by_file(f"providers.{name}.{key}") for key in _DECIDED_BY_FILE
+    ):
+        session.require_trust(
+            "its settings send data and secrets of this machine to providers"
+        )
     # For every adapter: LangChain takes any address.
     if provider.base_url and address(provider.base_url) is None:
-        raise UnusableProvider(name, "`base_url` must be `https`, or `http` on this machine")
+        raise UnusableProvider(
+            name, "`base_url` must be `https`, or `http` on this machine"
+        )
     return _ADAPTERS[provider.adapter](session, name, provider)
 
 
@@ -152,7 +170,9 @@ def _open_local(session: Session, name: str, provider: Provider) -> LlmExecutor:
     with needing_extra("local"):
         from agent_resolver.runtime.provider.local import LocalExecutor
 
-    path = os.path.join(session.root, provider.model_path) if provider.model_path else ""
+    path = (
+        os.path.join(session.root, provider.model_path) if provider.model_path else ""
+    )
     if path and not os.path.isfile(path):
         raise UnusableProvider(name, f"there is no file `{path}`")
     return LocalExecutor(path, name=name)
@@ -176,9 +196,15 @@ def _open_langchain(session: Session, name: str, provider: Provider) -> LlmExecu
     with needing_extra("models"):
         from agent_resolver.runtime.provider.langchain import known_provider
 
-    key = _require_key(session, name, provider.api_key_env) if provider.api_key_env else ""
+    key = (
+        _require_key(session, name, provider.api_key_env)
+        if provider.api_key_env
+        else ""
+    )
     model_provider = provider.model_provider or _LANGCHAIN_NAMES.get(name, name)
-    return known_provider(model_provider, name=name, api_key=key, base_url=provider.base_url or "")
+    return known_provider(
+        model_provider, name=name, api_key=key, base_url=provider.base_url or ""
+    )
 
 
 def _open_scripted(session: Session, name: str, provider: Provider) -> LlmExecutor:
@@ -188,7 +214,9 @@ def _open_scripted(session: Session, name: str, provider: Provider) -> LlmExecut
     try:
         script = read_script(read_bounded(path, _MAX_SCRIPT_BYTES, session.users))
     except ValueError as error:
-        raise UnusableProvider(name, f"`{provider.script}` is not a script: {error}") from error
+        raise UnusableProvider(
+            name, f"`{provider.script}` is not a script: {error}"
+        ) from error
     return ResumingScript(script)
 
 
@@ -200,7 +228,11 @@ def _require_key(session: Session, name: str, variable: str) -> str:
     """
     if key := session.environment.get(variable):
         return key
-    raise UnusableProvider(name, f"the environment variable {variable} is not set", f"set {variable} to the key")
+    raise UnusableProvider(
+        name,
+        f"the environment variable {variable} is not set",
+        f"set {variable} to the key",
+    )
 
 
 _ADAPTERS: Final[Mapping[str, Callable[[Session, str, Provider], LlmExecutor]]] = {

@@ -15,7 +15,12 @@ from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import FINISHED, RUNS, RunKind
 from agent_resolver.storage.clock import SystemClock
 from agent_resolver.storage.port import Snapshot, Store
-from agent_resolver.storage.run_listing import ListedRun, RunFilter, ShownStatus, list_runs
+from agent_resolver.storage.run_listing import (
+    ListedRun,
+    RunFilter,
+    ShownStatus,
+    list_runs,
+)
 
 _ANSWERED = frozenset({"approved", "rejected", "answered"})
 
@@ -26,7 +31,9 @@ class ReadyRuns(Struct, frozen=True, kw_only=True):
     store: Store
     inbox: Inbox
 
-    async def find(self, kinds: Collection[RunKind], context: CallContext) -> list[ListedRun]:
+    async def find(
+        self, kinds: Collection[RunKind], context: CallContext
+    ) -> list[ListedRun]:
         """All that can go on now, the oldest first. Parts of other runs go on with those."""
         found = [*await self.interrupted(kinds), *await self.answered(kinds, context)]
         return sorted(found, key=lambda each: (each.row.started_at, each.row.id))
@@ -35,15 +42,21 @@ class ReadyRuns(Struct, frozen=True, kw_only=True):
         """The runs whose process is gone, or lost them."""
         return await self._list("interrupted", kinds)
 
-    async def answered(self, kinds: Collection[RunKind], context: CallContext) -> list[ListedRun]:
+    async def answered(
+        self, kinds: Collection[RunKind], context: CallContext
+    ) -> list[ListedRun]:
         """The runs that waited for something which has happened; `context` says who looks for secrets."""
         waiting = await self._list("waiting", kinds)
         return [each for each in waiting if await self._may_go_on(each, context)]
 
-    async def _list(self, status: ShownStatus, kinds: Collection[RunKind]) -> list[ListedRun]:
+    async def _list(
+        self, status: ShownStatus, kinds: Collection[RunKind]
+    ) -> list[ListedRun]:
         found: list[ListedRun] = []
         for kind in sorted(kinds):
-            found += await list_runs(self.store, time.time(), RunFilter(status=status, kind=kind))
+            found += await list_runs(
+                self.store, time.time(), RunFilter(status=status, kind=kind)
+            )
         # A part goes on with the run that it belongs to, and never by itself.
         return [each for each in found if not each.is_part]
 
@@ -58,7 +71,9 @@ class ReadyRuns(Struct, frozen=True, kw_only=True):
         if action is not None:
             # A task finds out itself whether what it needs is there.
             return action.state(SystemClock().now()) != "open" or bool(action.needs)
-        return await self.store.read(lambda snapshot: _has_ended(snapshot, listed.row.waits_for))
+        return await self.store.read(
+            lambda snapshot: _has_ended(snapshot, listed.row.waits_for)
+        )
 
     async def _is_answered(self, action: PendingAction, context: CallContext) -> bool:
         if action.needs and action.is_open:
@@ -68,7 +83,9 @@ class ReadyRuns(Struct, frozen=True, kw_only=True):
             except AnswerRefused:
                 return False
         # A process may have used the answer and ended before the run went on.
-        return action.state(SystemClock().now()) in _ANSWERED or action.used_at is not None
+        return (
+            action.state(SystemClock().now()) in _ANSWERED or action.used_at is not None
+        )
 
 
 def _has_ended(snapshot: Snapshot, run_id: str | None) -> bool:

@@ -25,7 +25,9 @@ from agent_resolver.schema.state import RUNS, Run
 from agent_resolver.storage.port import Snapshot
 
 
-async def replay_of_project(session: Session, catalog: Catalog, run: str, model: str | None = None) -> Replay:
+async def replay_of_project(
+    session: Session, catalog: Catalog, run: str, model: str | None = None
+) -> Replay:
     """Replay a run.
 
     Args:
@@ -39,24 +41,33 @@ async def replay_of_project(session: Session, catalog: Catalog, run: str, model:
         ResolveError: The agent has no plan now.
         UntrustedFolder: The project has code of its own, and no person trusts it.
     """
-    recording = await session.store.read(lambda snapshot: read_recording(snapshot, run, session.seal))
-    chain = await session.store.read(lambda snapshot: _delegating_agents(snapshot, recording.row))
+    recording = await session.store.read(
+        lambda snapshot: read_recording(snapshot, run, session.seal)
+    )
+    chain = await session.store.read(
+        lambda snapshot: _delegating_agents(snapshot, recording.row)
+    )
     models = {recording.row.agent: model} if model else {}
     agents = agents_of(session, catalog, models)
-    plan = _plan_below(runtime_builder(session, catalog, agents).build_unchecked(), chain)
+    plan = _plan_below(
+        runtime_builder(session, catalog, agents).build_unchecked(), chain
+    )
     definition = agents.definition(plan.agent_id)
     pinned = {}
     # Only an agent that requires servers has a lock.
     if definition and definition.entry.requires:
         pinned = _pinned_definitions(session, definition)
-    return await replay_run(recording, plan, partial(_as_pinned, pinned), CatalogDefinitions(catalog))
+    return await replay_run(
+        recording, plan, partial(_as_pinned, pinned), CatalogDefinitions(catalog)
+    )
 
 
 def _delegating_agents(snapshot: Snapshot, row: Run) -> list[str]:
     """The agent of a run, after those that delegated to it, the first of all in front."""
     agents = [row.agent]
     parent = row.parent
-    # No delegation is deeper than this, so the bound only ends a circle among rows that were edited.
+    # No delegation is deeper than this, so the bound only ends a circle among rows that
+    # were edited.
     while parent and len(agents) <= MAX_DEPTH:
         known = snapshot.get(RUNS, parent)
         # What was removed can no longer be asked for its limits.
@@ -77,10 +88,12 @@ def _plan_below(runtime: AgentRuntime, chain: list[str]) -> ResolvedRunPlan:
     return plan
 
 
-# Tools of servers -----------------------------------------------------------------------------------------------------
+# Tools of servers ---------------------------------------------------------------------
 
 
-def _pinned_definitions(session: Session, agent: Definition) -> dict[str, dict[str, Any]]:
+def _pinned_definitions(
+    session: Session, agent: Definition
+) -> dict[str, dict[str, Any]]:
     """The definitions that the lock of an agent pins, by the id of the tool, as far as their texts are kept."""
     with session.for_agent(agent.file) as governed:
         entries, kept = governed.lockfile.servers, kept_definitions(governed.index_path)
@@ -102,7 +115,9 @@ def _digest_of(definition: Mapping[str, Any]) -> str:
         return ""
 
 
-def _as_pinned(pinned: Mapping[str, Mapping[str, Any]], recorded: Descriptor) -> Descriptor:
+def _as_pinned(
+    pinned: Mapping[str, Mapping[str, Any]], recorded: Descriptor
+) -> Descriptor:
     """A tool as the lock pins it now; as it was recorded, where that is the same or nothing is pinned."""
     text = pinned.get(recorded.id)
     if text is None:
@@ -114,5 +129,6 @@ def _as_pinned(pinned: Mapping[str, Mapping[str, Any]], recorded: Descriptor) ->
         input_schema=text["inputSchema"],
         output_schema=text.get("outputSchema"),
     )
-    # The order of keys may differ in what is kept, and a model is shown the order of the server.
+    # The order of keys may differ in what is kept, and a model is shown the order of
+    # the server.
     return recorded if renewed == recorded else renewed

@@ -100,8 +100,11 @@ class RotationFile:
         # A project that never ran a blueprint here has no file of the engine.
         if not os.path.exists(self._engine):
             return
-        # With no isolation level, Python begins no transactions of its own beside the one below.
-        with closing(sqlite3.connect(self._engine, timeout=_WAIT_SECONDS, isolation_level=None)) as engine:
+        # With no isolation level, Python begins no transactions of its own beside the
+        # one below.
+        with closing(
+            sqlite3.connect(self._engine, timeout=_WAIT_SECONDS, isolation_level=None)
+        ) as engine:
             with written_at_once(engine):
                 reseal_engine_file(engine, opener, seal, is_unnamed=is_unnamed)
                 reach("engine commit")
@@ -152,7 +155,8 @@ class RotationDatabase:
         is_unnamed: bool,  # noqa: ARG002 - no earlier version kept a state here
     ) -> None:
         """Seal the rows of the engine's schema; nothing where there is none yet."""
-        # The engine gets a transaction of its own, before that of the state, as where it has a file of its own.
+        # The engine gets a transaction of its own, before that of the state, as where
+        # it has a file of its own.
         with self.at_once(connection):
             reseal_engine_schema(connection, ENGINE_SCHEMA, opener, seal)
             reach("engine commit")
@@ -161,11 +165,13 @@ class RotationDatabase:
         """Write every table again: what was replaced stays in its file otherwise."""
         from agent_resolver.storage.postgres.connection import SCHEMA
 
-        # The tables of LangGraph and of the engine are among them, whatever they are called.
+        # The tables of LangGraph and of the engine are among them, whatever they are
+        # called.
         tables = connection.execute(
             "SELECT quote_ident(schemaname), quote_ident(tablename) FROM pg_tables WHERE schemaname IN (?, ?)",
             (SCHEMA, ENGINE_SCHEMA),
         ).fetchall()
         for schema, table in tables:
-            # This writes the live rows into a new file, without the old values that stayed in the file before it.
+            # This writes the live rows into a new file, without the old values that
+            # stayed in the file before it.
             connection.run(f"VACUUM FULL {schema}.{table}")

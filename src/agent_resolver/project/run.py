@@ -44,7 +44,9 @@ _NO_MODELS: Final[Mapping[str, str]] = {}
 class ProjectRunTools:
     """Opens for a run what the lock of its agent allows, and nothing else."""
 
-    def __init__(self, session: Session, agents: CatalogAgents, caller: Caller, use: ToolUse) -> None:
+    def __init__(
+        self, session: Session, agents: CatalogAgents, caller: Caller, use: ToolUse
+    ) -> None:
         self._session = session
         self._agents = agents
         self._caller = caller
@@ -64,12 +66,14 @@ class ProjectRunTools:
         spec = plan.execution.spec
         use = self._use
         if not spec.requires_lock:
-            # An agent without `requires` has no lock, so it gets the project's own tools and no server.
+            # An agent without `requires` has no lock, so it gets the project's own
+            # tools and no server.
             opening = open_tools(
                 self._session,
                 caller=self._caller,
                 is_governed=False,
-                # The constraints are those of the agent that runs, and not of the agent file of the session.
+                # The constraints are those of the agent that runs, and not of the agent
+                # file of the session.
                 forbid=plan.execution.limits.forbid,
                 run=run,
                 seconds=use.seconds,
@@ -80,12 +84,23 @@ class ProjectRunTools:
             return
         definition = self._agents.definition(plan.agent_id)
         if definition is None:
-            raise RunRefused(f"the file of agent {spec.id} is gone", "put it back, and start the run again")
+            raise RunRefused(
+                f"the file of agent {spec.id} is gone",
+                "put it back, and start the run again",
+            )
         with self._session.for_agent(definition.file) as governed:
-            opening = open_tools(governed, caller=self._caller, run=run, seconds=use.seconds, verbose=use.verbose)
+            opening = open_tools(
+                governed,
+                caller=self._caller,
+                run=run,
+                seconds=use.seconds,
+                verbose=use.verbose,
+            )
             async with opening as opened:
                 _require_servers(spec.id, opened)
-                yield OpenedTools(registry=opened.registry, lock=_held_lock(governed, opened))
+                yield OpenedTools(
+                    registry=opened.registry, lock=_held_lock(governed, opened)
+                )
 
 
 def _require_servers(agent_id: str, opened: OpenTools) -> None:
@@ -93,7 +108,10 @@ def _require_servers(agent_id: str, opened: OpenTools) -> None:
     problems = sorted(opened.servers.problems.items())
     if problems:
         server, problem = problems[0]
-        raise RunRefused(f"agent {agent_id} requires {server}, which is not there: {problem}", "run `agent doctor`")
+        raise RunRefused(
+            f"agent {agent_id} requires {server}, which is not there: {problem}",
+            "run `agent doctor`",
+        )
 
 
 def _held_lock(session: Session, opened: OpenTools) -> HeldLock:
@@ -106,7 +124,11 @@ def _held_lock(session: Session, opened: OpenTools) -> HeldLock:
 
 def _server_tools(name: str, opened: OpenTools) -> ServerTools:
     source = f"server {name}"
-    offered = [descriptor for descriptor in opened.registry.list() if descriptor.source == source]
+    offered = [
+        descriptor
+        for descriptor in opened.registry.list()
+        if descriptor.source == source
+    ]
     refused = [tool for tool in opened.registry.refused() if tool.source == source]
     return ServerTools(
         server=name,
@@ -147,10 +169,16 @@ class ProjectRuns:
             UnusableProvider: The settings, the key or the script of its model are not right.
         """
         # A dry run builds no backend: it only says which models the run would use.
-        await self.prepare(self.runtime.resolve(request.agent_id, callers=request.callers, is_dry_run=True))
+        await self.prepare(
+            self.runtime.resolve(
+                request.agent_id, callers=request.callers, is_dry_run=True
+            )
+        )
         return await self.runtime.run(request, sink)
 
-    async def resume(self, request: ResumeRequest, sink: Sink | None = None) -> RunResult:
+    async def resume(
+        self, request: ResumeRequest, sink: Sink | None = None
+    ) -> RunResult:
         """Let a run go on from its journal, as `AgentRuntime.resume` does.
 
         Raises:
@@ -160,10 +188,14 @@ class ProjectRuns:
         known = await open_journal(self._session).look_up(request.run)
         if known is not None:
             limits = known.state.limits
-            await self.prepare(self.runtime.resolve(known.row.agent, callers=limits, is_dry_run=True))
+            await self.prepare(
+                self.runtime.resolve(known.row.agent, callers=limits, is_dry_run=True)
+            )
         return await self.runtime.resume(request, sink)
 
-    async def take_step(self, request: RunRequest, sink: Sink | None = None) -> RunResult:
+    async def take_step(
+        self, request: RunRequest, sink: Sink | None = None
+    ) -> RunResult:
         """Run a step of a workflow, or go on with it where it was interrupted or waits: its id is that of one run.
 
         Raises:
@@ -184,7 +216,9 @@ class ProjectRuns:
     async def prepare(self, plan: ResolvedRunPlan) -> None:
         """Open what answers for the models of an agent: what is wrong with it is said before anything starts."""
         # A remote agent has no seats, since its models are elsewhere.
-        seats = plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
+        seats = (
+            plan.execution.seats if isinstance(plan.execution, ResolvedAgent) else ()
+        )
         for seat in seats:
             executor = plan.snapshot.providers[seat.model.provider_id].executor
             if isinstance(executor, ProviderExecutor):
@@ -220,7 +254,9 @@ async def open_runs(  # noqa: PLR0913 - each is one part of them
     agents = agents_of(session, catalog, models)
     builder = runtime_builder(session, catalog, agents).with_caller(caller)
     # The journal is opened with the first run, so that planning alone makes no state.
-    builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(partial(open_journal, session))
+    builder.with_run_tools(ProjectRunTools(session, agents, caller, use)).with_journal(
+        partial(open_journal, session)
+    )
     if (worker := worker_of(session)) is not None:
         builder.with_worker(worker)
     builder.with_definitions(CatalogDefinitions(catalog, is_strict=is_strict))

@@ -11,14 +11,24 @@ from msgspec import Struct
 from agent_resolver.engine.dbos_serializer import PURPOSE as ENGINE_PURPOSE
 from agent_resolver.engine.entry import blueprint_entry_purpose, blueprint_purpose
 from agent_resolver.engine.temporal_place import payload_purpose
-from agent_resolver.reasoner.sealed_purpose import FIRST, artifact_purpose, checkpoint_purpose, first_purpose
+from agent_resolver.reasoner.sealed_purpose import (
+    FIRST,
+    artifact_purpose,
+    checkpoint_purpose,
+    first_purpose,
+)
 from agent_resolver.registry.ledger import outcome_purposes
 from agent_resolver.registry.question import seal_purpose
 from agent_resolver.runtime.journal.entry import entry_purpose, plan_purpose
 from agent_resolver.schema.state import TABLES
 from agent_resolver.schema.table import Table
 from agent_resolver.storage.excerpt import excerpt_purpose_of_text
-from agent_resolver.storage.seal import CIPHER, AesSeal, sealed_as_text, sealed_from_text
+from agent_resolver.storage.seal import (
+    CIPHER,
+    AesSeal,
+    sealed_as_text,
+    sealed_from_text,
+)
 from agent_resolver.storage.sql.connection import SqlConnection
 from agent_resolver.storage.sql.sealed_column import column_purpose
 
@@ -53,7 +63,8 @@ class SealedPlace(Struct, frozen=True, kw_only=True):
 
 
 def _thread_purposes(row: Row) -> tuple[str, ...]:
-    # LangGraph keeps the type of a value, a plus and the cipher in one column. The purpose is made of the type alone.
+    # LangGraph keeps the type of a value, a plus and the cipher in one column. The
+    # purpose is made of the type alone.
     return (checkpoint_purpose(row["thread_id"], str(row["type"]).partition("+")[0]),)
 
 
@@ -65,7 +76,9 @@ def _journal_purposes(row: Row) -> tuple[str, ...]:
 def _artifact_purposes(row: Row) -> tuple[str, ...]:
     if row["digest"] == FIRST:
         return (first_purpose(row["task"]),)
-    return artifact_purpose(row["task"], row["digest"]), payload_purpose(row["task"], row["digest"])
+    return artifact_purpose(row["task"], row["digest"]), payload_purpose(
+        row["task"], row["digest"]
+    )
 
 
 _CHECKPOINT: Final = ("thread_id", "checkpoint_ns", "checkpoint_id")
@@ -77,17 +90,34 @@ _OF_BOTH: Final = (
         needs=("state",),
         purposes=lambda row: outcome_purposes(row["key"], row["state"]),
     ),
-    SealedPlace(table="pending", key=("id",), column="content", purposes=lambda row: (seal_purpose(row["id"]),)),
     SealedPlace(
-        table="journal", key=("run", "number"), column="body", needs=("kind", "at"), purposes=_journal_purposes
+        table="pending",
+        key=("id",),
+        column="content",
+        purposes=lambda row: (seal_purpose(row["id"]),),
+    ),
+    SealedPlace(
+        table="journal",
+        key=("run", "number"),
+        column="body",
+        needs=("kind", "at"),
+        purposes=_journal_purposes,
     ),
     SealedPlace(
         table="plan",
         key=("digest",),
         column="body",
-        purposes=lambda row: (plan_purpose(row["digest"]), blueprint_purpose(row["digest"])),
+        purposes=lambda row: (
+            plan_purpose(row["digest"]),
+            blueprint_purpose(row["digest"]),
+        ),
     ),
-    SealedPlace(table="artifact", key=("task", "digest"), column="body", purposes=_artifact_purposes),
+    SealedPlace(
+        table="artifact",
+        key=("task", "digest"),
+        column="body",
+        purposes=_artifact_purposes,
+    ),
     SealedPlace(
         table="audit",
         key=("position",),
@@ -98,9 +128,19 @@ _OF_BOTH: Final = (
 )
 SQLITE_PLACES: Final[tuple[SealedPlace, ...]] = (
     *_OF_BOTH,
-    SealedPlace(table="checkpoints", key=_CHECKPOINT, column="checkpoint", purposes=_thread_purposes, type="type"),
     SealedPlace(
-        table="writes", key=(*_CHECKPOINT, "task_id", "idx"), column="value", purposes=_thread_purposes, type="type"
+        table="checkpoints",
+        key=_CHECKPOINT,
+        column="checkpoint",
+        purposes=_thread_purposes,
+        type="type",
+    ),
+    SealedPlace(
+        table="writes",
+        key=(*_CHECKPOINT, "task_id", "idx"),
+        column="value",
+        purposes=_thread_purposes,
+        type="type",
     ),
 )
 """Every column of a state file that holds sealed bytes."""
@@ -124,11 +164,16 @@ POSTGRES_PLACES: Final[tuple[SealedPlace, ...]] = (
 """Every column of a state in Postgres that holds sealed bytes."""
 
 
-# The state ------------------------------------------------------------------------------------------------------------
+# The state ----------------------------------------------------------------------------
 
 
 def reseal_state(
-    connection: SqlConnection, places: tuple[SealedPlace, ...], opener: Opens, seal: AesSeal, *, are_words_open: bool
+    connection: SqlConnection,
+    places: tuple[SealedPlace, ...],
+    opener: Opens,
+    seal: AesSeal,
+    *,
+    are_words_open: bool,
 ) -> int:
     """Seal every value of a state again, in the transaction that is open; the number of values.
 
@@ -143,34 +188,49 @@ def reseal_state(
         UnopenedValue: A value cannot be opened; nothing is to be committed then.
     """
     count = sum(_reseal_place(connection, place, opener, seal) for place in places)
-    # Words are sealed as texts in their columns, beside the values above, which are bytes.
+    # Words are sealed as texts in their columns, beside the values above, which are
+    # bytes.
     for table in TABLES:
         for column in table.sealed:
-            count += _reseal_words(connection, table, column, None if are_words_open else opener, seal)
+            count += _reseal_words(
+                connection, table, column, None if are_words_open else opener, seal
+            )
     return count
 
 
-def _reseal_place(connection: SqlConnection, place: SealedPlace, opener: Opens, seal: AesSeal) -> int:
+def _reseal_place(
+    connection: SqlConnection, place: SealedPlace, opener: Opens, seal: AesSeal
+) -> int:
     count = 0
     for row in _rows_with(connection, place.table, place.key, place.column):
         wanted = (*place.key, *place.needs, place.column, *filter(None, (place.type,)))
-        values = dict(zip(wanted, _read(connection, place.table, place.key, row, wanted), strict=True))
+        values = dict(
+            zip(
+                wanted,
+                _read(connection, place.table, place.key, row, wanted),
+                strict=True,
+            )
+        )
         content, purpose = _open_for_any(opener, values[place.column], place, values)
         changes: dict[str, object] = {place.column: seal.close(content, purpose)}
         if place.type:
             plain_kind = str(values[place.type]).partition("+")[0]
-            # The type keeps its name, and gets the cipher of the new seal behind the plus.
+            # The type keeps its name, and gets the cipher of the new seal behind the
+            # plus.
             changes[place.type] = f"{plain_kind}+{seal.cipher}"
         _update(connection, place.table, place.key, row, changes)
         count += 1
     return count
 
 
-def _open_for_any(opener: Opens, sealed: object, place: SealedPlace, row: Row) -> tuple[bytes, str]:
+def _open_for_any(
+    opener: Opens, sealed: object, place: SealedPlace, row: Row
+) -> tuple[bytes, str]:
     """The content of a value, and the purpose that it was sealed for."""
     # A value that is not bytes was edited, since sealing always makes bytes.
     if isinstance(sealed, bytes):
-        # The seal itself tells the purpose: a value opens for the one that it was closed for, and for no other.
+        # The seal itself tells the purpose: a value opens for the one that it was
+        # closed for, and for no other.
         for purpose in place.purposes(row):
             try:
                 return opener.open(sealed, purpose), purpose
@@ -181,7 +241,11 @@ def _open_for_any(opener: Opens, sealed: object, place: SealedPlace, row: Row) -
 
 
 def _reseal_words(
-    connection: SqlConnection, table: Table[Any], column: str, opener: Opens | None, seal: AesSeal
+    connection: SqlConnection,
+    table: Table[Any],
+    column: str,
+    opener: Opens | None,
+    seal: AesSeal,
 ) -> int:
     """Seal the words in a column again; without an opener they are not sealed yet."""
     count = 0
@@ -192,16 +256,28 @@ def _reseal_words(
             continue
         purpose = column_purpose(table.name, column, key)
         try:
-            content = str(text).encode() if opener is None else opener.open(sealed_from_text(str(text)), purpose)
+            content = (
+                str(text).encode()
+                if opener is None
+                else opener.open(sealed_from_text(str(text)), purpose)
+            )
         except ValueError:
             where = ", ".join(map(str, key))
             raise UnopenedValue(f"`{column}` of `{table.name}` ({where})") from None
-        _update(connection, table.name, table.key, key, {column: sealed_as_text(seal.close(content, purpose))})
+        _update(
+            connection,
+            table.name,
+            table.key,
+            key,
+            {column: sealed_as_text(seal.close(content, purpose))},
+        )
         count += 1
     return count
 
 
-def _rows_with(connection: SqlConnection, table: str, key: tuple[str, ...], column: str) -> list[tuple[object, ...]]:
+def _rows_with(
+    connection: SqlConnection, table: str, key: tuple[str, ...], column: str
+) -> list[tuple[object, ...]]:
     """The keys of the rows that hold something in a column: read first, since a row must not change under a cursor."""
     # The names are those of our own declarations.
     statement = f"SELECT {', '.join(key)} FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608
@@ -234,10 +310,12 @@ def _update(
     connection.execute(statement, (*changes.values(), *values))
 
 
-# The engine -----------------------------------------------------------------------------------------------
+# The engine ---------------------------------------------------------------------------
 
 
-def reseal_engine_file(connection: sqlite3.Connection, opener: Opens, seal: AesSeal, *, is_unnamed: bool) -> int:
+def reseal_engine_file(
+    connection: sqlite3.Connection, opener: Opens, seal: AesSeal, *, is_unnamed: bool
+) -> int:
     """Seal every value in the file of the engine again, in the transaction that is open; the number of values.
 
     The engine is free to choose its tables, so each text in it is looked at.
@@ -255,11 +333,14 @@ def reseal_engine_file(connection: sqlite3.Connection, opener: Opens, seal: AesS
     for table, column in _text_columns(connection):
         # SQLite's names, quoted: the engine chose them.
         statement = f"""SELECT rowid, "{column}" FROM "{table}" WHERE typeof("{column}") = 'text'"""  # noqa: S608
-        # All rows are read before the first update, since a row must not change under a cursor.
+        # All rows are read before the first update, since a row must not change under a
+        # cursor.
         for row, text in connection.execute(statement).fetchall():
             content = _open_text_of_engine(text, opener, is_unnamed=is_unnamed)
             if content is None:
-                raise UnopenedValue(f"`{column}` of `{table}` in the file of the engine (row {row})")
+                raise UnopenedValue(
+                    f"`{column}` of `{table}` in the file of the engine (row {row})"
+                )
             # Empty content means that the text was not sealed, and it stays as it is.
             if content:
                 sealed = sealed_as_text(seal.close(content, ENGINE_PURPOSE))
@@ -269,7 +350,9 @@ def reseal_engine_file(connection: sqlite3.Connection, opener: Opens, seal: AesS
     return count
 
 
-def reseal_engine_schema(connection: SqlConnection, schema: str, opener: Opens, seal: AesSeal) -> int:
+def reseal_engine_schema(
+    connection: SqlConnection, schema: str, opener: Opens, seal: AesSeal
+) -> int:
     """Seal every value in the schema of the engine again, in the transaction that is open; the number of values.
 
     Args:
@@ -289,7 +372,9 @@ def reseal_engine_schema(connection: SqlConnection, schema: str, opener: Opens, 
     ).fetchall()
     for table, column in columns:
         # Read for each column: a row that was written again is in another place.
-        statement = f"SELECT ctid::text, {column} FROM {table} WHERE starts_with({column}, ?)"  # noqa: S608 - quoted
+        statement = (
+            f"SELECT ctid::text, {column} FROM {table} WHERE starts_with({column}, ?)"  # noqa: S608 - quoted
+        )
         for row, text in connection.execute(statement, (f"{CIPHER}.",)).fetchall():
             content = _open_text_of_engine(text, opener, is_unnamed=False)
             if content is None:
@@ -315,7 +400,9 @@ def _open_text_of_engine(text: str, opener: Opens, *, is_unnamed: bool) -> bytes
 
 
 def _text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT NULL").fetchall()
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT NULL"
+    ).fetchall()
     for (table,) in tables:
         for column in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
             yield table, column[1]

@@ -19,7 +19,12 @@ KEYRING_SECONDS: Final = 60.0
 class ProjectSecrets:
     """Finds a secret by the reference that `[secrets]` gives it; else in the variable of its name."""
 
-    def __init__(self, places: Mapping[str, SecretPlace], environment: Mapping[str, str], root: str) -> None:
+    def __init__(
+        self,
+        places: Mapping[str, SecretPlace],
+        environment: Mapping[str, str],
+        root: str,
+    ) -> None:
         self._places = places
         self._environment = environment
         self._root = root
@@ -74,9 +79,13 @@ async def _ask_keyring(name: str, reference: str) -> str | None:
 
     try:
         async with asyncio.timeout(KEYRING_SECONDS):
-            value: str | None = await worker_threads.run(Pace(), _from_keyring, name, reference)
+            value: str | None = await worker_threads.run(
+                Pace(), _from_keyring, name, reference
+            )
     except (TimeoutError, TooManyGivenUp) as error:
-        raise _unusable_secret(name, f"the keyring does not answer ({type(error).__name__})") from None
+        raise _unusable_secret(
+            name, f"the keyring does not answer ({type(error).__name__})"
+        ) from None
     return value
 
 
@@ -84,7 +93,9 @@ def _from_keyring(name: str, reference: str) -> str | None:
     try:
         import keyring
     except ImportError:
-        raise _unusable_secret(name, "it is in the keyring", "install `agent-resolver[keyring]`") from None
+        raise _unusable_secret(
+            name, "it is in the keyring", "install `agent-resolver[keyring]`"
+        ) from None
     service, _, user = reference.rpartition("/")
     if not service:
         raise _unusable_secret(name, "its place in the keyring must be `service/user`")
@@ -92,8 +103,14 @@ def _from_keyring(name: str, reference: str) -> str | None:
         return keyring.get_password(service, user) or None
     except Exception as error:  # noqa: BLE001 - backends come from anywhere, and raise what they like
         # What it says may hold more than the name of the secret.
-        raise _unusable_secret(name, f"the keyring does not answer ({type(error).__name__})") from None
+        raise _unusable_secret(
+            name, f"the keyring does not answer ({type(error).__name__})"
+        ) from None
 
 
-def _unusable_secret(name: str, why: str, remedy: str = "see `[secrets]` in agent.toml") -> ToolFailure:
-    return ToolFailure(FailureCode.NOT_CONFIGURED, f"The secret {name} cannot be read: {why}", remedy)
+def _unusable_secret(
+    name: str, why: str, remedy: str = "see `[secrets]` in agent.toml"
+) -> ToolFailure:
+    return ToolFailure(
+        FailureCode.NOT_CONFIGURED, f"The secret {name} cannot be read: {why}", remedy
+    )

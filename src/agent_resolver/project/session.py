@@ -15,18 +15,33 @@ from agent_resolver.project.config import Config, Layers, Loaded, load_config, m
 from agent_resolver.project.config_file import find_config, read_config
 from agent_resolver.project.definition import definitions_path
 from agent_resolver.project.errors import LockRefused, UntrustedFolder, UnusableState
-from agent_resolver.project.index import overlaid_servers, overlay_path, read_overlay_bytes, refuse_compiled
+from agent_resolver.project.index import (
+    overlaid_servers,
+    overlay_path,
+    read_overlay_bytes,
+    refuse_compiled,
+)
 from agent_resolver.project.open_index import JsonIndex, OpenIndex, open_index
 from agent_resolver.project.state_place import StatePlace, find_place, has_password
 from agent_resolver.project.trust import TrustedFolders, folders_behind
-from agent_resolver.schema.agent_file import AgentFile, Limits, Reading, limits_in_front_matter, read_agent_file
+from agent_resolver.schema.agent_file import (
+    AgentFile,
+    Limits,
+    Reading,
+    limits_in_front_matter,
+    read_agent_file,
+)
 from agent_resolver.schema.artifact_path import lock_path_of
 from agent_resolver.schema.errors import InvalidAgentFile
 from agent_resolver.schema.governing_key import governing_faults
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.issue import Issue
-from agent_resolver.schema.limit import MAX_AGENT_FILE_BYTES, MAX_INDEX_BYTES, MAX_LOCKFILE_BYTES
+from agent_resolver.schema.limit import (
+    MAX_AGENT_FILE_BYTES,
+    MAX_INDEX_BYTES,
+    MAX_LOCKFILE_BYTES,
+)
 from agent_resolver.schema.lockfile import Lockfile
 from agent_resolver.schema.tree import Mapping as Tree, Node
 from agent_resolver.storage.errors import UnreadableFile
@@ -81,7 +96,8 @@ class Session:
         self.index_path = index_path
         self.lock_path = lock_path or lock_path_of(agent_path)
         self._is_agent_named = is_agent_named
-        # A linked agent file belongs to the folder that it lies in, with the settings and the trust of that folder.
+        # A linked agent file belongs to the folder that it lies in, with the settings
+        # and the trust of that folder.
         self.folder = os.path.dirname(os.path.realpath(agent_path))
         self.environment = environment
         self._flags = flags
@@ -89,7 +105,9 @@ class Session:
         self.users = believed_users(environment)
         """Those whose files may decide what runs."""
         self.config_path = find_config(self.folder)
-        self.root = os.path.dirname(self.config_path) if self.config_path else self.folder
+        self.root = (
+            os.path.dirname(self.config_path) if self.config_path else self.folder
+        )
         self._project: Session | None = None
         """The session whose settings and state this one shares."""
         self._opened = ExitStack()
@@ -102,9 +120,14 @@ class Session:
         The agent file, its lock and the index are read and verified again, whatever this session has read of them.
         """
         other = Session(
-            agent_path, self.index_path, environment=self.environment, trusts=self._trusts, is_agent_named=True
+            agent_path,
+            self.index_path,
+            environment=self.environment,
+            trusts=self._trusts,
+            is_agent_named=True,
         )
-        # An agent file may be in a folder with settings of its own, which say nothing about this project.
+        # An agent file may be in a folder with settings of its own, which say nothing
+        # about this project.
         other.config_path, other.root = self.config_path, self.root
         other._project = self
         return other
@@ -139,9 +162,17 @@ class Session:
         if self._project is not None:
             return self._project.loaded
         content = read_config(self.config_path, self.users) if self.config_path else b""
-        # Settings remember this spelling of the path as their origin, which `is_set_by_file` looks for.
+        # Settings remember this spelling of the path as their origin, which
+        # `is_set_by_file` looks for.
         shown = os.path.relpath(self.config_path) if self.config_path else None
-        return load_config(Layers(file=shown, content=content, environment=self.environment, flags=self._flags))
+        return load_config(
+            Layers(
+                file=shown,
+                content=content,
+                environment=self.environment,
+                flags=self._flags,
+            )
+        )
 
     @property
     def config(self) -> Config:
@@ -161,7 +192,9 @@ class Session:
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_agent_file(read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES, self.users))
+        return read_agent_file(
+            read_bounded(self.agent_path, MAX_AGENT_FILE_BYTES, self.users)
+        )
 
     @property
     def _agent_faults(self) -> list[Issue]:
@@ -181,8 +214,11 @@ class Session:
         """
         if self.has_requirements:
             return limits_of(self.agent)
-        # Without `requires` there is no lock, so what a file must say only for the sake of one may be missing.
-        if faults := [issue for issue in self._agent_faults if issue.at not in _OF_A_LOCK]:
+        # Without `requires` there is no lock, so what a file must say only for the sake
+        # of one may be missing.
+        if faults := [
+            issue for issue in self._agent_faults if issue.at not in _OF_A_LOCK
+        ]:
             raise InvalidAgentFile(faults)
         tree = self._reading.tree
         return limits_in_front_matter(tree) if isinstance(tree, Tree) else Limits()
@@ -190,7 +226,11 @@ class Session:
     @property
     def _said(self) -> dict[str, Node]:
         tree = self._reading.tree
-        return {item.key: item.value for item in tree.items} if isinstance(tree, Tree) else {}
+        return (
+            {item.key: item.value for item in tree.items}
+            if isinstance(tree, Tree)
+            else {}
+        )
 
     @cached_property
     def index(self) -> OpenIndex:
@@ -203,7 +243,8 @@ class Session:
         """
         if self._index is not None:
             return JsonIndex(self.index_path, self._index, self.overlay_content)
-        # The stamp is taken before the content is read: a change in between then looks like one that came later.
+        # The stamp is taken before the content is read: a change in between then looks
+        # like one that came later.
         self._index_stamp = stamp_of(self.index_path)
         return open_index(self.index_path, self.environment)
 
@@ -216,8 +257,11 @@ class Session:
         """
         if isinstance(self.index, JsonIndex):
             return self.index.raw
-        # The file is compiled, which is refused, or a large JSON file that was opened with its cache.
-        refuse_compiled(self.index_path, read_head(self.index_path, len(MAGIC)), "--index")
+        # The file is compiled, which is refused, or a large JSON file that was opened
+        # with its cache.
+        refuse_compiled(
+            self.index_path, read_head(self.index_path, len(MAGIC)), "--index"
+        )
         return read_bounded(self.index_path, MAX_INDEX_BYTES)
 
     @cached_property
@@ -242,7 +286,9 @@ class Session:
         content = self.index_content
         if isinstance(self.index, JsonIndex):
             return self.index.servers.servers
-        return overlaid_servers(parse_index(content), self.overlay_content, self.index_path)
+        return overlaid_servers(
+            parse_index(content), self.overlay_content, self.index_path
+        )
 
     def servers_now(self) -> Servers:
         """The servers as index and overlay are now: the same object for as long as both are the same.
@@ -253,7 +299,8 @@ class Session:
             InvalidIndex: With every error in the index.
             InvalidOverlay: With every error in the overlay.
         """
-        # A cached property keeps its value in `vars`, which tells here if the next line is the first to read the index.
+        # A cached property keeps its value in `vars`, which tells here if the next line
+        # is the first to read the index.
         is_first = "index" not in vars(self)
         first = self.index
         # An index that is not written yet has no file that could change.
@@ -264,10 +311,13 @@ class Session:
             self._newest = ((self._index_stamp, self.overlay_content), first)
         (stamp, known), index = self._newest
         now = stamp_of(self.index_path)
-        # What was read just now is up to date. Later both stamps must be equal; a file that changed a moment ago has
-        # none.
-        is_as_read = (is_first or (stamp is not None and stamp == now)) and known == overlay
-        # Another stamp need not mean another content: a small file is compared by its bytes before it is parsed again.
+        # What was read just now is up to date. Later both stamps must be equal; a file
+        # that changed a moment ago has none.
+        is_as_read = (
+            is_first or (stamp is not None and stamp == now)
+        ) and known == overlay
+        # Another stamp need not mean another content: a small file is compared by its
+        # bytes before it is parsed again.
         if not is_as_read and not (known == overlay and self._has_same_bytes(index)):
             index = open_index(self.index_path, self.environment)
         self._newest = ((now, overlay), index)
@@ -276,7 +326,8 @@ class Session:
     def _has_same_bytes(self, index: OpenIndex) -> bool:
         """True if a small JSON index is the one that was read: the times alone do not tell."""
         if not isinstance(index, JsonIndex) or len(index.raw) >= LARGE:
-            # To read a large file for each comparison would cost more than to open it again, with its cache.
+            # To read a large file for each comparison would cost more than to open it
+            # again, with its cache.
             return False
         return read_bounded(self.index_path, MAX_INDEX_BYTES) == index.raw
 
@@ -288,17 +339,21 @@ class Session:
             ForeignFile: It, the agent file or the index belongs to another user.
             LockRefused: It is missing, or anything about it does not hold.
         """
-        # What decides about connections must be out of reach of other users, so this comes before anything is verified.
+        # What decides about connections must be out of reach of other users, so this
+        # comes before anything is verified.
         require_own(self.index_path, self.users)
-        # Also where a cache or a compiled index is read: what stands beside an index is part of it.
+        # Also where a cache or a compiled index is read: what stands beside an index is
+        # part of it.
         if self.overlay_content is not None:
             require_own(overlay_path(self.index_path), self.users)
-        # The lock is held against the agent file and the index as this session read them, and is believed as a whole or
-        # not at all.
+        # The lock is held against the agent file and the index as this session read
+        # them, and is believed as a whole or not at all.
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
-            raise LockRefused(f"`{self.lock_path}` does not hold", examined.differences, hint)
+            raise LockRefused(
+                f"`{self.lock_path}` does not hold", examined.differences, hint
+            )
         return examined.lockfile
 
     @property
@@ -312,7 +367,9 @@ class Session:
             return read_bounded(self.lock_path, MAX_LOCKFILE_BYTES, self.users)
         except UnreadableFile as error:
             if error.missing:
-                raise LockRefused(f"`{self.lock_path}` is missing", hint="run `agent resolve`") from None
+                raise LockRefused(
+                    f"`{self.lock_path}` is missing", hint="run `agent resolve`"
+                ) from None
             raise
 
     @cached_property
@@ -323,10 +380,14 @@ class Session:
             UnusableState: It cannot be kept there, or the address in agent.toml holds a password.
         """
         url = self.config.state.url
-        # A file is committed and shared, and a password in it with it. A variable or a flag is the operator's own.
+        # A file is committed and shared, and a password in it with it. A variable or a
+        # flag is the operator's own.
         if self.is_set_by_file("state.url") and has_password(url):
             what = f"{masked(url)}, an address with a password in a file"
-            raise UnusableState(what, "name a variable with the password in `state.password_env`, or use a passfile")
+            raise UnusableState(
+                what,
+                "name a variable with the password in `state.password_env`, or use a passfile",
+            )
         name = self.config.state.password_env or ""
         password = self._in_variable(name, "state.password_env") if name else None
         return find_place(url, self.root, password, self.environment)
@@ -359,16 +420,25 @@ class Session:
         """
         place = self.state_place
         is_outside = place.is_outside and self.is_set_by_file("state.url")
-        # The files are those behind symbolic links too: a link in the project could lead the state anywhere.
-        if is_outside or any(not _is_within(os.path.realpath(path), self.root) for path in place.files()):
+        # The files are those behind symbolic links too: a link in the project could
+        # lead the state anywhere.
+        if is_outside or any(
+            not _is_within(os.path.realpath(path), self.root) for path in place.files()
+        ):
             self.require_trust("its settings keep the state outside of it")
         if self.is_set_by_file("state.password_env"):
-            self.require_trust("its settings send a secret of this machine to the server of the state")
+            self.require_trust(
+                "its settings send a secret of this machine to the server of the state"
+            )
         # What is sealed with a secret lets its reader try out guesses of the secret.
         if self.is_set_by_file("state.key_env"):
-            self.require_trust("its settings seal the state with a secret of this machine")
+            self.require_trust(
+                "its settings seal the state with a secret of this machine"
+            )
         if self.is_set_by_file("state.old_key_env"):
-            self.require_trust("its settings open the state with a secret of this machine")
+            self.require_trust(
+                "its settings open the state with a secret of this machine"
+            )
 
     @property
     def engine_path(self) -> str:
@@ -383,7 +453,8 @@ class Session:
             UntrustedFolder: To look there would already need trust.
         """
         if self.state_place.is_outside:
-            # To ask a database if it has a state means to connect to it, which may send a password.
+            # To ask a database if it has a state means to connect to it, which may send
+            # a password.
             self.require_trust_in_state()
         return self.state_place.is_there()
 
@@ -401,7 +472,9 @@ class Session:
         """The keys of the state: those that the settings name, or the one in the file beside it."""
         from agent_resolver.storage.key_ring import KeyRing
 
-        return KeyRing(self.state_path, self.key_path, newest=self.key, old=self.old_key)
+        return KeyRing(
+            self.state_path, self.key_path, newest=self.key, old=self.old_key
+        )
 
     @cached_property
     def evidence_key(self) -> bytes:
@@ -420,7 +493,11 @@ class Session:
         return self.state_place.key_path
 
     def catalog(
-        self, named_roots: Sequence[str] = (), *, index_path: str = "", judge: "Judge | None" = None
+        self,
+        named_roots: Sequence[str] = (),
+        *,
+        index_path: str = "",
+        judge: "Judge | None" = None,
     ) -> "Catalog":
         """The agents of the named folders, else of those in the settings; closed with the session.
 
@@ -431,7 +508,9 @@ class Session:
         """
         from agent_resolver.project.catalog import open_catalog
 
-        catalog = open_catalog(self.catalog_roots(named_roots), self.environment, judge, index_path)
+        catalog = open_catalog(
+            self.catalog_roots(named_roots), self.environment, judge, index_path
+        )
         self._opened.callback(catalog.close)
         return catalog
 
@@ -440,11 +519,15 @@ class Session:
         if named:
             return tuple(os.path.normpath(root) for root in named)
         configured = self.config.catalog.roots
-        # The settings mean folders beside agent.toml, and the command may run in another one.
+        # The settings mean folders beside agent.toml, and the command may run in
+        # another one.
         base = os.path.relpath(self.root)
-        roots = (os.path.normpath(os.path.join(base, root)) for root in configured or _DEFAULT_ROOTS)
-        # A default that is missing is left out. A folder that the settings name stays, and is an error once it is
-        # opened.
+        roots = (
+            os.path.normpath(os.path.join(base, root))
+            for root in configured or _DEFAULT_ROOTS
+        )
+        # A default that is missing is left out. A folder that the settings name stays,
+        # and is an error once it is opened.
         return tuple(root for root in roots if configured or os.path.exists(root))
 
     @property
@@ -455,15 +538,21 @@ class Session:
     @property
     def old_key(self) -> bytes | None:
         """The key before it, as long as the settings name it."""
-        return self._key_in_variable(self.config.state.old_key_env or "", "state.old_key_env")
+        return self._key_in_variable(
+            self.config.state.old_key_env or "", "state.old_key_env"
+        )
 
     def _key_in_variable(self, name: str, setting: str) -> bytes | None:
-        # The system has bytes in its variables: this gives back exactly those that were set.
+        # The system has bytes in its variables: this gives back exactly those that were
+        # set.
         return os.fsencode(self._in_variable(name, setting)) if name else None
 
     def _in_variable(self, name: str, setting: str) -> str:
         if not (value := self.environment.get(name)):
-            raise UnusableState(f"the environment variable {name}", f"set it: `{setting}` in agent.toml names it")
+            raise UnusableState(
+                f"the environment variable {name}",
+                f"set it: `{setting}` in agent.toml names it",
+            )
         return value
 
     @property
@@ -501,9 +590,14 @@ class Session:
         if not self.config_path:
             return False
         prefix = f"{os.path.relpath(self.config_path)}:"
-        return any(item.key == key and item.origin.startswith(prefix) for item in self.loaded.settings)
+        return any(
+            item.key == key and item.origin.startswith(prefix)
+            for item in self.loaded.settings
+        )
 
-    def require_trust(self, why: str, *, files: Sequence[str] = (), modules: Sequence[str] = ()) -> None:
+    def require_trust(
+        self, why: str, *, files: Sequence[str] = (), modules: Sequence[str] = ()
+    ) -> None:
         """Stop before the project decides what runs, unless a person trusts every folder that has a say in it.
 
         Args:
@@ -516,7 +610,8 @@ class Session:
             UntrustedFolder: No person trusts one of the folders; holds all of them.
         """
         folders = self.folders_to_trust(files, modules)
-        # Not even `--trust` waives this: another user could change a file after the operator has looked at it.
+        # Not even `--trust` waives this: another user could change a file after the
+        # operator has looked at it.
         for path in (*folders, *modules):
             require_own(path, self.users)
         if self._trusts:
@@ -525,7 +620,9 @@ class Session:
         if missing := [folder for folder in folders if folder not in trusted]:
             raise UntrustedFolder(missing, why)
 
-    def folders_to_trust(self, files: Sequence[str] = (), modules: Sequence[str] = ()) -> list[str]:
+    def folders_to_trust(
+        self, files: Sequence[str] = (), modules: Sequence[str] = ()
+    ) -> list[str]:
         """Every folder that a person must trust before these files and modules decide what runs, in order.
 
         1. The root, which has the settings, and which modules are imported from.
@@ -536,9 +633,17 @@ class Session:
         """
         settings = [self.config_path] if self.config_path else []
         agents = [self.agent_path] if self.has_agent else []
-        governing = {folder for path in (*settings, *agents, *files) for folder in folders_behind(path)}
+        governing = {
+            folder
+            for path in (*settings, *agents, *files)
+            for folder in folders_behind(path)
+        }
         # What is compiled belongs to the folder of its source.
-        imported = {folder.removesuffix(_COMPILED) for path in modules for folder in folders_behind(path)}
+        imported = {
+            folder.removesuffix(_COMPILED)
+            for path in modules
+            for folder in folders_behind(path)
+        }
         return sorted(
             {
                 self.root,
@@ -549,8 +654,13 @@ class Session:
 
     def _is_known(self, folder: str) -> bool:
         """True if the settings look for agent files in a folder of the project."""
-        known = (os.path.realpath(os.path.join(self.root, root)) for root in self.config.catalog.roots or ("agents",))
-        return any(_is_within(folder, each) and _is_within(each, self.root) for each in known)
+        known = (
+            os.path.realpath(os.path.join(self.root, root))
+            for root in self.config.catalog.roots or ("agents",)
+        )
+        return any(
+            _is_within(folder, each) and _is_within(each, self.root) for each in known
+        )
 
     @property
     def files_of_lock(self) -> tuple[str, ...]:

@@ -21,7 +21,9 @@ from agent_resolver.schema.skill import MAX_SKILL_BYTES, Skill
 from agent_resolver.schema.source import Unreadable, decode
 from agent_resolver.storage.file import read_bounded
 
-SHIPPED_SKILLS: Final = os.path.join(os.path.dirname(agent_resolver.reasoner.__file__ or ""), "skill")
+SHIPPED_SKILLS: Final = os.path.join(
+    os.path.dirname(agent_resolver.reasoner.__file__ or ""), "skill"
+)
 """The folder of the skills that come with the package."""
 CHANGELOG: Final = "CHANGELOG.md"
 
@@ -59,32 +61,49 @@ def skill_folder(session: Session) -> str:
     if os.path.commonpath([folder, root]) != root:
         message = f"`{named}` is not a folder of the project"
         hint = "name one in `[reasoner] skills` of agent.toml"
-        raise InvalidSkills({named: (Issue(at=(), code=IssueCode.OUT_OF_RANGE, message=message, hint=hint),)})
+        raise InvalidSkills(
+            {
+                named: (
+                    Issue(
+                        at=(), code=IssueCode.OUT_OF_RANGE, message=message, hint=hint
+                    ),
+                )
+            }
+        )
     # A prompt decides what a model does, so it needs trust as code does.
     session.require_trust("its skills instruct the model that plans tasks")
     return folder
 
 
-def examine_skills(folder: str, users: frozenset[int] = frozenset()) -> tuple[ExaminedSkill, ...]:
+def examine_skills(
+    folder: str, users: frozenset[int] = frozenset()
+) -> tuple[ExaminedSkill, ...]:
     """Every skill that a planner needs, with its faults and those of its section in the changelog.
 
     Raises:
         FileError: A file is missing, too long, or belongs to another user.
     """
-    raw_changelog = read_bounded(os.path.join(folder, CHANGELOG), MAX_SKILL_BYTES, users)
+    raw_changelog = read_bounded(
+        os.path.join(folder, CHANGELOG), MAX_SKILL_BYTES, users
+    )
     try:
         versions = read_skill_changelog(decode(raw_changelog))
     except Unreadable:
         # Each skill then lacks its section, and says so.
         versions = ()
     examined = []
-    # All skills are read before any is refused, so that every fault is reported at once.
+    # All skills are read before any is refused, so that every fault is reported at
+    # once.
     for name in SKILL_NAMES:
         path = os.path.join(folder, f"{name}.md")
         raw = read_bounded(path, MAX_SKILL_BYTES, users)
         reading = read_skill(raw)
         skill = reading.skill
-        issues = (*reading.issues, *(skill_faults(skill, versions) if skill else ()), *_name_faults(name, skill))
+        issues = (
+            *reading.issues,
+            *(skill_faults(skill, versions) if skill else ()),
+            *_name_faults(name, skill),
+        )
         examined.append(ExaminedSkill(file=path, raw=raw, skill=skill, issues=issues))
     return tuple(examined)
 
@@ -93,10 +112,19 @@ def _name_faults(name: str, skill: Skill | None) -> tuple[Issue, ...]:
     if skill is None or skill.name == name:
         return ()
     message = f"The file `{name}.md` has the name `{skill.name}`"
-    return (Issue(at=("name",), code=IssueCode.CONTRADICTION, message=message, hint=f"write `name: {name}`"),)
+    return (
+        Issue(
+            at=("name",),
+            code=IssueCode.CONTRADICTION,
+            message=message,
+            hint=f"write `name: {name}`",
+        ),
+    )
 
 
-def load_skills(folder: str, users: frozenset[int] = frozenset()) -> Mapping[str, LoadedSkill]:
+def load_skills(
+    folder: str, users: frozenset[int] = frozenset()
+) -> Mapping[str, LoadedSkill]:
     """The skills of a folder, by name.
 
     Raises:
@@ -106,7 +134,11 @@ def load_skills(folder: str, users: frozenset[int] = frozenset()) -> Mapping[str
     examined = examine_skills(folder, users)
     if faults := {each.file: each.issues for each in examined if each.issues}:
         raise InvalidSkills(faults)
-    return {each.skill.name: LoadedSkill(each.skill, _spec_of(each)) for each in examined if each.skill}
+    return {
+        each.skill.name: LoadedSkill(each.skill, _spec_of(each))
+        for each in examined
+        if each.skill
+    }
 
 
 def _spec_of(examined: ExaminedSkill) -> AgentSpec:
@@ -115,4 +147,8 @@ def _spec_of(examined: ExaminedSkill) -> AgentSpec:
     entry = read_entry(examined.raw, stem)
     if isinstance(entry, Issue):
         raise InvalidSkills({examined.file: (entry,)})
-    return spec_of(Definition(f"{SCHEME}{entry.name}", entry, examined.file, examined.file, examined.raw))
+    return spec_of(
+        Definition(
+            f"{SCHEME}{entry.name}", entry, examined.file, examined.file, examined.raw
+        )
+    )

@@ -6,7 +6,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.exchange.agent_use import KnownNames, ServerMention, inline_servers, server_mentions
+from agent_resolver.exchange.agent_use import (
+    KnownNames,
+    ServerMention,
+    inline_servers,
+    server_mentions,
+)
 from agent_resolver.exchange.client_config import read as read_client_servers
 from agent_resolver.exchange.imported import Imported, NoteKind, Source
 from agent_resolver.exchange.jsonc_edit import json_text
@@ -22,7 +27,11 @@ from agent_resolver.exchange.proposed_requirement import (
 from agent_resolver.project.adopted_config import ConfigFile
 from agent_resolver.project.agent_files import FoundAgent
 from agent_resolver.project.file_change import FileChange
-from agent_resolver.project.index import overlaid_servers, read_overlay_bytes, refuse_compiled
+from agent_resolver.project.index import (
+    overlaid_servers,
+    read_overlay_bytes,
+    refuse_compiled,
+)
 from agent_resolver.schema.index import IndexEntry, Server
 from agent_resolver.schema.index_reader import parse_index
 from agent_resolver.schema.lockfile import to_json
@@ -104,11 +113,18 @@ def propose(found: Surroundings) -> Proposal:
     """
     inline = {agent.path: _inline_of(agent) for agent in found.agents}
     is_named = any(_names_a_server(agent) for agent in found.agents)
-    # A configuration that cannot be read is no reason for a starter: its faults are to be reported.
-    if not any(config.entries or config.reading.imported.faults for config in found.configs) and not is_named:
+    # A configuration that cannot be read is no reason for a starter: its faults are to
+    # be reported.
+    if (
+        not any(
+            config.entries or config.reading.imported.faults for config in found.configs
+        )
+        and not is_named
+    ):
         return _starter(found)
     batches = [*(Batch(config.path, config.entries) for config in found.configs)]
-    # Servers of agent files are merged with those of configurations, so one that is in both counts once.
+    # Servers of agent files are merged with those of configurations, so one that is in
+    # both counts once.
     batches += [Batch(path, imported.entries) for path, imported in inline.items()]
     refuse_compiled(found.index_path, found.index)
     # An index that is there is used as it is, and nothing is merged into it.
@@ -131,33 +147,55 @@ def propose(found: Surroundings) -> Proposal:
 
 def _starter(found: Surroundings) -> Proposal:
     contents = {
-        found.index_path: None if found.index is not None else to_json([_STARTER_SERVER]),
+        found.index_path: None
+        if found.index is not None
+        else to_json([_STARTER_SERVER]),
         found.agent_path: None
         if found.has_agent
-        else _STARTER_AGENT.format(name=json_text(found.agent_name), title=found.agent_name).encode(),
+        else _STARTER_AGENT.format(
+            name=json_text(found.agent_name), title=found.agent_name
+        ).encode(),
     }
-    # An agent file that is there asks for servers of its own, and an index that is there has other servers.
+    # An agent file that is there asks for servers of its own, and an index that is
+    # there has other servers.
     has_either = bool(_used(found))
-    changes = [FileChange(path=path, after=content) for path, content in contents.items() if content]
-    return Proposal(is_starter=True, changes=() if has_either else tuple(changes), used=tuple(_used(found)))
+    changes = [
+        FileChange(path=path, after=content)
+        for path, content in contents.items()
+        if content
+    ]
+    return Proposal(
+        is_starter=True,
+        changes=() if has_either else tuple(changes),
+        used=tuple(_used(found)),
+    )
 
 
 def _used(found: Surroundings) -> list[str]:
-    present = {found.agent_path: found.has_agent, found.index_path: found.index is not None}
+    present = {
+        found.agent_path: found.has_agent,
+        found.index_path: found.index is not None,
+    }
     return [path for path, is_there in present.items() if is_there]
 
 
 def _names_a_server(agent: FoundAgent) -> bool:
-    # No server is known here, so only mentions count that the file itself makes certain.
+    # No server is known here, so only mentions count that the file itself makes
+    # certain.
     nothing = KnownNames(())
-    mentions = server_mentions(agent.entry.tools, agent.entry.front_matter, agent.body, nothing)
+    mentions = server_mentions(
+        agent.entry.tools, agent.entry.front_matter, agent.body, nothing
+    )
     return any(mention.certainty != "guessed" for mention in mentions)
 
 
 def _inline_of(agent: FoundAgent) -> Imported:
     servers = inline_servers(agent.entry.front_matter)
-    # Servers that an agent file declares have the form of a client configuration, and are read as one.
-    return read_client_servers(Source({"mcpServers": servers})) if servers else Imported()
+    # Servers that an agent file declares have the form of a client configuration, and
+    # are read as one.
+    return (
+        read_client_servers(Source({"mcpServers": servers})) if servers else Imported()
+    )
 
 
 def _merge(batches: Sequence[Batch]) -> tuple[IndexEntry, ...]:
@@ -165,17 +203,27 @@ def _merge(batches: Sequence[Batch]) -> tuple[IndexEntry, ...]:
     return with_own_categories(merged.entries, [entry.id for entry in merged.entries])
 
 
-def _mentions_of(agent: FoundAgent, entries: Sequence[IndexEntry]) -> list[ServerMention]:
+def _mentions_of(
+    agent: FoundAgent, entries: Sequence[IndexEntry]
+) -> list[ServerMention]:
     known = KnownNames((entry.name or entry.id, entry.id) for entry in entries)
-    return server_mentions(agent.entry.tools, agent.entry.front_matter, agent.body, known)
+    return server_mentions(
+        agent.entry.tools, agent.entry.front_matter, agent.body, known
+    )
 
 
-def _servers_of(entries: tuple[IndexEntry, ...], found: Surroundings) -> tuple[Server, ...]:
-    return overlaid_servers(entries, read_overlay_bytes(found.index_path), found.index_path)
+def _servers_of(
+    entries: tuple[IndexEntry, ...], found: Surroundings
+) -> tuple[Server, ...]:
+    return overlaid_servers(
+        entries, read_overlay_bytes(found.index_path), found.index_path
+    )
 
 
 def _wishes(
-    batches: Sequence[Batch], entries: Sequence[IndexEntry], mentions: dict[str, list[ServerMention]]
+    batches: Sequence[Batch],
+    entries: Sequence[IndexEntry],
+    mentions: dict[str, list[ServerMention]],
 ) -> Iterator[Wish]:
     """What agent files say of a server counts; for a server that none of them names, the configuration wants it all."""
     named: set[str] = set()
@@ -184,23 +232,34 @@ def _wishes(
             # A guess may mean a tool of the client, so nothing is required for it.
             if mention.is_known and mention.certainty != "guessed":
                 named.add(mention.name)
-                yield Wish(mention.name, path, (mention.tool,) if mention.tool else (), mention.certainty)
+                yield Wish(
+                    mention.name,
+                    path,
+                    (mention.tool,) if mention.tool else (),
+                    mention.certainty,
+                )
     known = KnownNames((entry.name or entry.id, entry.id) for entry in entries)
     for batch in batches:
         for entry in batch.entries:
-            # Merging may have given the server another id, so it is looked up by the name that its source has.
+            # Merging may have given the server another id, so it is looked up by the
+            # name that its source has.
             server_id = known.find(entry.name or entry.id)
             if server_id is not None and server_id not in named:
                 yield Wish(server_id, batch.label)
 
 
 def _changes(
-    found: Surroundings, entries: Sequence[IndexEntry], requirements: Sequence[ProposedRequirement]
+    found: Surroundings,
+    entries: Sequence[IndexEntry],
+    requirements: Sequence[ProposedRequirement],
 ) -> Iterator[FileChange]:
     if found.index is None and entries:
         yield FileChange(path=found.index_path, after=to_json(entries))
-    # An agent file has to ask for permissions, and without a known scope there is none to ask for.
-    if not found.has_agent and any(requirement.permissions for requirement in requirements):
+    # An agent file has to ask for permissions, and without a known scope there is none
+    # to ask for.
+    if not found.has_agent and any(
+        requirement.permissions for requirement in requirements
+    ):
         text = agent_file_text(found.agent_name, _MADE_BY, requirements)
         yield FileChange(path=found.agent_path, after=text.encode())
 
@@ -217,14 +276,22 @@ def _server_lines(
                 why = f"{batch.label} has it, and {os.path.basename(found.index_path)} does not: {hint}"
                 yield ProposedLine(f"server {read.id}", "stated", why)
                 continue
-            yield ProposedLine(f"server {entry.id}", "stated", f"{batch.label} says how it is reached")
+            yield ProposedLine(
+                f"server {entry.id}", "stated", f"{batch.label} says how it is reached"
+            )
             listed = ", ".join(entry.categories)
-            yield ProposedLine(f"categories of {entry.id}: {listed}", "derived", "from its name")
+            yield ProposedLine(
+                f"categories of {entry.id}: {listed}", "derived", "from its name"
+            )
 
 
 def _requirement_line(requirement: ProposedRequirement) -> ProposedLine:
     listed = ", ".join(requirement.permissions) or "not known yet"
-    return ProposedLine(f"requires {requirement.category}: {listed}", requirement.certainty, requirement.why)
+    return ProposedLine(
+        f"requires {requirement.category}: {listed}",
+        requirement.certainty,
+        requirement.why,
+    )
 
 
 def _mention_lines(mentions: dict[str, list[ServerMention]]) -> Iterator[ProposedLine]:
@@ -236,15 +303,21 @@ def _mention_lines(mentions: dict[str, list[ServerMention]]) -> Iterator[Propose
                 continue
             tool = f" ({mention.tool})" if mention.tool else ""
             doubt = (
-                "it may be a tool of the client" if mention.certainty == "guessed" else "no file says how it is reached"
+                "it may be a tool of the client"
+                if mention.certainty == "guessed"
+                else "no file says how it is reached"
             )
             why = f"{path} names it, and {doubt}; left out"
             yield ProposedLine(f"server {mention.name}{tool}", mention.certainty, why)
 
 
-def _problems(configs: Iterable[ConfigFile], inline: dict[str, Imported]) -> Iterator[str]:
+def _problems(
+    configs: Iterable[ConfigFile], inline: dict[str, Imported]
+) -> Iterator[str]:
     for config in configs:
-        yield from (f"{config.path}: {issue}" for issue in config.reading.imported.faults)
+        yield from (
+            f"{config.path}: {issue}" for issue in config.reading.imported.faults
+        )
         for note in config.reading.imported.notes:
             if note.kind is not NoteKind.ENVIRONMENT:
                 yield f"{config.path}: {note.server}: {note.message}"

@@ -100,8 +100,12 @@ def state_info(session: Session, now: str) -> StateInfo:
     store = session.store
     name = session.config.state.key_env
     key = f"variable {name}" if name else os.path.basename(session.key_path)
-    calls = store.read_now(lambda snapshot: [entry.state for entry in snapshot.find(LEDGER)])
-    actions = store.read_now(lambda snapshot: [action.state(now) for action in snapshot.find(PENDING)])
+    calls = store.read_now(
+        lambda snapshot: [entry.state for entry in snapshot.find(LEDGER)]
+    )
+    actions = store.read_now(
+        lambda snapshot: [action.state(now) for action in snapshot.find(PENDING)]
+    )
     runs = store.read_now(lambda snapshot: [run.status for run in snapshot.find(RUNS)])
     return StateInfo(
         path=session.state_path,
@@ -142,7 +146,9 @@ class BackupElsewhere(ResolverError):
     exit_code = 2
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"`{name}` is copied with the tools of Postgres, also while it is in use")
+        super().__init__(
+            f"`{name}` is copied with the tools of Postgres, also while it is in use"
+        )
         self.hint = f"pg_dump --format=custom --schema=agent_resolver --schema={ENGINE_SCHEMA} --file=FILE {name}"
 
 
@@ -155,7 +161,9 @@ def back_up(session: Session, target: str) -> int:
         UnreadableFile: The state cannot be copied.
     """
     if os.path.lexists(target):
-        raise UnwritableFile(target, "is there already: name another file, or move it away")
+        raise UnwritableFile(
+            target, "is there already: name another file, or move it away"
+        )
 
     store = session.store
     if not isinstance(store, SqliteStore):
@@ -163,7 +171,8 @@ def back_up(session: Session, target: str) -> int:
 
     def copy(temporary: str) -> None:
         with closing(sqlite3.connect(temporary)) as connection:
-            # The backup of SQLite copies one state of the file, while other processes go on writing.
+            # The backup of SQLite copies one state of the file, while other processes
+            # go on writing.
             store.database.back_up(connection)
 
     # The copy holds all that the state holds, so it is for its owner alone.
@@ -171,7 +180,7 @@ def back_up(session: Session, target: str) -> int:
     return os.path.getsize(target)
 
 
-# Pruning --------------------------------------------------------------------------------------------------------------
+# Pruning ------------------------------------------------------------------------------
 
 
 async def prune(  # noqa: PLR0913 - each is one option of a command line
@@ -196,9 +205,12 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         statuses: Removes only runs and tasks that ended in one of these ways, and what belongs to them; None removes
             all that is old.
     """
-    # The rows are read outside of the transactions that remove them, which look again at each family.
+    # The rows are read outside of the transactions that remove them, which look again
+    # at each family.
     runs = await _all_rows(store, RUNS)
-    old = old_families(families_of(runs), before, FINISHED if statuses is None else statuses)
+    old = old_families(
+        families_of(runs), before, FINISHED if statuses is None else statuses
+    )
     # Runs go first: what they need of the ledger must not be gone before they are.
     if is_trial:
         removed = {run.id for family in old for run in family.members}
@@ -211,10 +223,20 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
     gone = traces_of(run for run in runs if run.id in removed) - traces_of(kept)
     only = None if statuses is None else gone
     entries = old_entries(await _all_rows(store, LEDGER), before, traces_of(kept), only)
-    actions = old_actions(await _all_rows(store, PENDING), now, before, needed, gone=gone, only=only)
-    through, count = await store.read(lambda snapshot: _old_records(snapshot, now, audit_before, needed))
+    actions = old_actions(
+        await _all_rows(store, PENDING), now, before, needed, gone=gone, only=only
+    )
+    through, count = await store.read(
+        lambda snapshot: _old_records(snapshot, now, audit_before, needed)
+    )
     plans = await store.read(lambda snapshot: _unused_plans(snapshot, removed))
-    pruned = Pruned(ledger=len(entries), pending=len(actions), runs=len(removed), plans=len(plans), audit=count)
+    pruned = Pruned(
+        ledger=len(entries),
+        pending=len(actions),
+        runs=len(removed),
+        plans=len(plans),
+        audit=count,
+    )
     if is_trial or pruned == Pruned():
         return pruned
     await _drop_in_pages(store, LEDGER, [entry.key for entry in entries])
@@ -227,34 +249,55 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         if through:
             transaction.prune_trail(through)
         chosen = {} if statuses is None else {"status": sorted(statuses)}
-        counts = {"ledger": pruned.ledger, "pending": pruned.pending, "runs": pruned.runs, "audit": pruned.audit}
+        counts = {
+            "ledger": pruned.ledger,
+            "pending": pruned.pending,
+            "runs": pruned.runs,
+            "audit": pruned.audit,
+        }
         transaction.append(
-            Record(run, AuditKind.STATE_PRUNED, {"before": before, "through": through, **chosen, **counts})
+            Record(
+                run,
+                AuditKind.STATE_PRUNED,
+                {"before": before, "through": through, **chosen, **counts},
+            )
         )
 
     await store.write(finish)
     return pruned
 
 
-# Runs -----------------------------------------------------------------------------------------------------------------
+# Runs ---------------------------------------------------------------------------------
 
 
 async def _drop_runs(store: Store, families: list[Family], runs: list[Run]) -> set[str]:
     """Remove runs, each with its parts and all that belongs to them in one commit; the ids of those removed."""
     known = {run.id: run for run in runs}
     removed: set[str] = set()
-    # The newest of a conversation goes first: if it goes on meanwhile, it needs all that came before it.
-    ordered = sorted(families, key=lambda family: (family.root.started_at, family.root.id), reverse=True)
+    # The newest of a conversation goes first: if it goes on meanwhile, it needs all
+    # that came before it.
+    ordered = sorted(
+        families,
+        key=lambda family: (family.root.started_at, family.root.id),
+        reverse=True,
+    )
     for start in range(0, len(ordered), _FAMILIES):
         page = ordered[start : start + _FAMILIES]
         removed |= await store.write(_drop_families(page, known))
     return removed
 
 
-def _drop_families(families: list[Family], known: dict[str, Run]) -> Callable[[Transaction], set[str]]:
+def _drop_families(
+    families: list[Family], known: dict[str, Run]
+) -> Callable[[Transaction], set[str]]:
     def drop(transaction: Transaction) -> set[str]:
-        # A run may have gone on since it was chosen: its whole family stays until the next pruning.
-        unchanged = [family for family in families if not _has_changed(transaction, family, known)]
+        # A run may have gone on since it was chosen: its whole family stays until the
+        # next pruning.
+        unchanged = [
+            family
+            for family in families
+            if not _has_changed(transaction, family, known)
+        ]
         removed = [run for family in unchanged for run in family.members]
         for run in removed:
             _drop_run(transaction, run)
@@ -284,7 +327,8 @@ def _drop_run(transaction: Transaction, run: Run) -> None:
         _drop_task(transaction, run)
     transaction.drop(LEASES, lease_name(run.id))
     thread = transaction.get(THREADS, run.caller, run.thread) if run.thread else None
-    # Only the newest run takes the conversation along, which would go on from that run and from no older one.
+    # Only the newest run takes the conversation along, which would go on from that run
+    # and from no older one.
     if thread is not None and thread.run == run.id:
         transaction.drop(THREADS, run.caller, run.thread)
     transaction.drop(RUNS, run.id)
@@ -304,7 +348,7 @@ def _unused_plans(snapshot: Snapshot, removed: set[str]) -> list[str]:
     return [plan.digest for plan in snapshot.find(PLANS) if plan.digest not in used]
 
 
-# Rows -----------------------------------------------------------------------------------------------------------------
+# Rows ---------------------------------------------------------------------------------
 
 
 async def _all_rows(store: Store, table: Table[Row]) -> list[Row]:
@@ -312,17 +356,22 @@ async def _all_rows(store: Store, table: Table[Row]) -> list[Row]:
     rows: dict[tuple[object, ...], Row] = {}
     last: tuple[object, ...] | None = None
     while page := await store.read(_page_after(table, last)):
-        # By key: where the last row of a page was removed meanwhile, the next page begins at the start.
+        # By key: where the last row of a page was removed meanwhile, the next page
+        # begins at the start.
         rows |= {table.key_of(row): row for row in page}
         last = table.key_of(page[-1])
     return list(rows.values())
 
 
-def _page_after(table: Table[Row], last: tuple[object, ...] | None) -> Callable[[Snapshot], list[Row]]:
+def _page_after(
+    table: Table[Row], last: tuple[object, ...] | None
+) -> Callable[[Snapshot], list[Row]]:
     return lambda snapshot: snapshot.find(table, after=last, limit=_PAGE)
 
 
-def _old_records(snapshot: Snapshot, now: str, before: str | None, needed: Unfinished) -> tuple[int, int]:
+def _old_records(
+    snapshot: Snapshot, now: str, before: str | None, needed: Unfinished
+) -> tuple[int, int]:
     """Up to which position the trail can be pruned, and how many records that are."""
     seal = snapshot.seal()
     if before is None or seal is None:

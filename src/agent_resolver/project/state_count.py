@@ -41,7 +41,10 @@ async def count_state(session: Session) -> StateNumbers:
     states = [each.state for each in await list_workers(store, time.time())]
 
     def count() -> tuple[dict[RunStatus, int], int]:
-        runs = {status: store.count(RUNS, {"status": status}) for status in get_args(RunStatus)}
+        runs = {
+            status: store.count(RUNS, {"status": status})
+            for status in get_args(RunStatus)
+        }
         return runs, store.count(PENDING, {"answer": None})
 
     # In a thread: the state may be on another machine.

@@ -36,9 +36,24 @@ if TYPE_CHECKING:
 _PAGE: Final = 500
 """The number of rows that are held in memory at a time."""
 _TRAIL: Final = "position, run, sequence, at, kind, body, previous, hash, sealed"
-_SEAL: Final = ("count", "root", "anchor", "anchor_root", "anchor_heads", "anchor_seal", "number", "seal")
+_SEAL: Final = (
+    "count",
+    "root",
+    "anchor",
+    "anchor_root",
+    "anchor_heads",
+    "anchor_seal",
+    "number",
+    "seal",
+)
 _CHECKPOINT: Final = ("thread_id", "checkpoint_ns", "checkpoint_id")
-_CHECKPOINT_COLUMNS: Final = (*_CHECKPOINT, "parent_checkpoint_id", "type", "checkpoint", "metadata")
+_CHECKPOINT_COLUMNS: Final = (
+    *_CHECKPOINT,
+    "parent_checkpoint_id",
+    "type",
+    "checkpoint",
+    "metadata",
+)
 _WRITES: Final = (*_CHECKPOINT, "task_id", "idx")
 _WRITES_COLUMNS: Final = (*_WRITES, "task_path", "channel", "type", "value")
 
@@ -62,7 +77,11 @@ class Moved(Struct, frozen=True, kw_only=True, rename="camel"):
     """The root of the trail, the same in both."""
 
 
-def move_state(session: Session, address: "PostgresAddress", report: Report = lambda _table, _count: None) -> Moved:
+def move_state(
+    session: Session,
+    address: "PostgresAddress",
+    report: Report = lambda _table, _count: None,
+) -> Moved:
     """Copy the state of a project into an empty database.
 
     Args:
@@ -84,27 +103,46 @@ def move_state(session: Session, address: "PostgresAddress", report: Report = la
     # Both get the newest schema, before this process has them to itself.
     Database(path, keys.newest).close()
     PostgresDatabase(address, keys.newest).close()
-    with alone_with(path) as source, alone_in(address) as target, written_in_one(target):
+    with (
+        alone_with(path) as source,
+        alone_in(address) as target,
+        written_in_one(target),
+    ):
         key_id = _key_of(source)
         _require_empty(target, address.name, key_id)
         rows = _copy_tables(source, target, path, report)
-        # A file that never sealed anything names no key, and then may hold no checkpoints.
-        rows |= _copy_checkpoints(source, target, path, keys.seal(key_id) if key_id else None, report)
+        # A file that never sealed anything names no key, and then may hold no
+        # checkpoints.
+        rows |= _copy_checkpoints(
+            source, target, path, keys.seal(key_id) if key_id else None, report
+        )
         _remember_owners(target)
         target.execute("UPDATE sealed_with SET key = ?", (key_id,))
         seal = _copy_trail(source, target, address.name, keys.trail_key(key_id), report)
     counted = {name: count for name, count in sorted(rows.items()) if count}
     records = seal.count - seal.anchor
-    return Moved(source=path, target=address.name, key_id=key_id, rows=counted, records=records, root=seal.root)
+    return Moved(
+        source=path,
+        target=address.name,
+        key_id=key_id,
+        rows=counted,
+        records=records,
+        root=seal.root,
+    )
 
 
 def _key_of(source: sqlite3.Connection) -> str:
     found = source.execute("SELECT key FROM sealed_with").fetchone()
     if found is None or not isinstance(found[0], str):
-        raise MoveRefused("The state does not name the key that seals it: the name was removed or edited")
+        raise MoveRefused(
+            "The state does not name the key that seals it: the name was removed or edited"
+        )
     if found[0] == UNNAMED:
         hint = "`agent state rotate-key --from-earlier-version` takes it over first: read docs/state.md"
-        raise MoveRefused("An earlier version wrote this state, in a form that is not read any more", hint)
+        raise MoveRefused(
+            "An earlier version wrote this state, in a form that is not read any more",
+            hint,
+        )
     return found[0]
 
 
@@ -114,32 +152,50 @@ def _require_empty(target: SqlConnection, name: str, key_id: str) -> None:
     Raises:
         MoveRefused: It does.
     """
-    names = [*(table.name for table in TABLES), "audit", "checkpoints", "checkpoint_writes"]
+    names = [
+        *(table.name for table in TABLES),
+        "audit",
+        "checkpoints",
+        "checkpoint_writes",
+    ]
     statement = " OR ".join(f"EXISTS (SELECT FROM {each})" for each in names)
     seal = read_seal(target)
     is_used = bool(target.execute(f"SELECT {statement}").fetchone()[0])
     (named,) = target.execute("SELECT key FROM sealed_with").fetchone() or ("",)
-    # Preparing the tables may have named a key, which then has to be the one that seals the file.
-    if is_used or seal is None or seal.count or seal.anchor or named not in {"", key_id}:
+    # Preparing the tables may have named a key, which then has to be the one that seals
+    # the file.
+    if (
+        is_used
+        or seal is None
+        or seal.count
+        or seal.anchor
+        or named not in {"", key_id}
+    ):
         hint = "name a database without a state; nothing was changed"
         raise MoveRefused(f"`{name}` holds a state already", hint)
 
 
-# Rows -----------------------------------------------------------------------------------------------------------------
+# Rows ---------------------------------------------------------------------------------
 
 
-def _copy_tables(source: sqlite3.Connection, target: SqlConnection, path: str, report: Report) -> dict[str, int]:
+def _copy_tables(
+    source: sqlite3.Connection, target: SqlConnection, path: str, report: Report
+) -> dict[str, int]:
     copied = {}
     for table in TABLES:
         copied[table.name] = 0
         for page in _pages(source, table, path):
-            target.executemany(sql_of(table).insert, [structs.astuple(_as_left(row)) for row in page])
+            target.executemany(
+                sql_of(table).insert, [structs.astuple(_as_left(row)) for row in page]
+            )
             copied[table.name] += len(page)
             report(table.name, copied[table.name])
     return copied
 
 
-def _pages(source: sqlite3.Connection, table: Table[Row], path: str) -> Iterator[list[Row]]:
+def _pages(
+    source: sqlite3.Connection, table: Table[Row], path: str
+) -> Iterator[list[Row]]:
     """The rows of a table in its order, some at a time; words stay sealed.
 
     Raises:
@@ -151,7 +207,9 @@ def _pages(source: sqlite3.Connection, table: Table[Row], path: str) -> Iterator
         try:
             rows = [sql.decode(values) for values in found]
         except ValueError as error:
-            raise UnreadableFile(path, f"has a row of `{table.name}` that was edited: {error}") from error
+            raise UnreadableFile(
+                path, f"has a row of `{table.name}` that was edited: {error}"
+            ) from error
         last = table.key_of(rows[-1])
         yield rows
 
@@ -161,7 +219,9 @@ def _as_left(row: Row) -> Row:
 
     No process holds a lease. Its number stays, so that the next holder has a higher one.
     """
-    return structs.replace(row, owner="", until=0.0) if isinstance(row, LeaseRow) else row
+    return (
+        structs.replace(row, owner="", until=0.0) if isinstance(row, LeaseRow) else row
+    )
 
 
 def _remember_owners(target: SqlConnection) -> None:
@@ -170,11 +230,15 @@ def _remember_owners(target: SqlConnection) -> None:
     target.execute(statement)
 
 
-# Checkpoints ----------------------------------------------------------------------------------------------------------
+# Checkpoints --------------------------------------------------------------------------
 
 
 def _copy_checkpoints(
-    source: sqlite3.Connection, target: SqlConnection, path: str, seal: "AesSeal | None", report: Report
+    source: sqlite3.Connection,
+    target: SqlConnection,
+    path: str,
+    seal: "AesSeal | None",
+    report: Report,
 ) -> dict[str, int]:
     """Copy what LangGraph's saver for SQLite wrote into the tables of the one for Postgres."""
     copied = {"checkpoints": 0, "writes": 0}
@@ -182,11 +246,13 @@ def _copy_checkpoints(
         if seal is None:
             raise UnreadableFile(path, "has checkpoints that are not sealed")
         try:
-            # The two savers of LangGraph keep a checkpoint in different forms, so each is opened and sealed for its new
-            # place.
+            # The two savers of LangGraph keep a checkpoint in different forms, so each
+            # is opened and sealed for its new place.
             boxed = [boxed_checkpoint(CheckpointRow(*values), seal) for values in page]
         except ValueError as error:
-            raise UnreadableFile(path, f"has a checkpoint that was edited: {error}") from error
+            raise UnreadableFile(
+                path, f"has a checkpoint that was edited: {error}"
+            ) from error
         target.executemany(
             "INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -211,14 +277,18 @@ def _copy_checkpoints(
 
 
 def _raw_pages(
-    source: sqlite3.Connection, table: str, columns: tuple[str, ...], key: tuple[str, ...]
+    source: sqlite3.Connection,
+    table: str,
+    columns: tuple[str, ...],
+    key: tuple[str, ...],
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a table by its key, which is the beginning of the columns, some at a time."""
     listed, order = ", ".join(columns), ", ".join(key)
     # The names are our own and LangGraph's.
     first = f"SELECT {listed} FROM {table} ORDER BY {order} LIMIT {_PAGE}"  # noqa: S608
     places = ", ".join("?" * len(key))
-    # SQL compares the columns as one tuple, so a page begins right after the last row of the page before it.
+    # SQL compares the columns as one tuple, so a page begins right after the last row
+    # of the page before it.
     later = f"SELECT {listed} FROM {table} WHERE ({order}) > ({places}) ORDER BY {order} LIMIT {_PAGE}"  # noqa: S608
     page = source.execute(first).fetchall()
     while page:
@@ -226,11 +296,15 @@ def _raw_pages(
         page = source.execute(later, page[-1][: len(key)]).fetchall()
 
 
-# The trail ------------------------------------------------------------------------------------------------------------
+# The trail ----------------------------------------------------------------------------
 
 
 def _copy_trail(
-    source: sqlite3.Connection, target: SqlConnection, name: str, key: bytes | None, report: Report
+    source: sqlite3.Connection,
+    target: SqlConnection,
+    name: str,
+    key: bytes | None,
+    report: Report,
 ) -> Seal:
     """Copy the trail byte for byte, and verify it where it is now; its seal.
 
@@ -255,5 +329,8 @@ def _copy_trail(
     seal = None if values is None or mark is None else read_seal(target)
     if seal is None or any(chain_faults(read_records(target, None, None), seal, key)):
         hint = "`agent audit verify` says what is wrong; nothing was changed"
-        raise MoveRefused(f"The audit trail does not verify in `{name}`: it was edited where it comes from", hint)
+        raise MoveRefused(
+            f"The audit trail does not verify in `{name}`: it was edited where it comes from",
+            hint,
+        )
     return seal

@@ -72,7 +72,9 @@ class SqlitePlace:
 
         path, engine = self.name, self.engine_path
         # A journal holds what the state holds, so a link in its place counts as well.
-        journals = (f"{each}{suffix}" for each in (path, engine) for suffix in _JOURNALS)
+        journals = (
+            f"{each}{suffix}" for each in (path, engine) for suffix in _JOURNALS
+        )
         beside = (*journals, owners_folder(path), *_key_files(self.key_path), engine)
         return (path, *filter(os.path.islink, beside))
 
@@ -92,7 +94,13 @@ class PostgresPlace:
 
     is_outside = True
 
-    def __init__(self, url: str, folder: str, password: str | None, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: str,
+        password: str | None,
+        environment: Mapping[str, str],
+    ) -> None:
         """A database.
 
         Args:
@@ -121,7 +129,9 @@ class PostgresPlace:
 
         with needing_extra("postgres"):
             from agent_resolver.storage.postgres.address import PostgresAddress
-        return PostgresAddress(self._url, password=self._password, environment=self._environment)
+        return PostgresAddress(
+            self._url, password=self._password, environment=self._environment
+        )
 
     @property
     def name(self) -> str:
@@ -130,7 +140,12 @@ class PostgresPlace:
 
     def files(self) -> tuple[str, ...]:
         """The files in the project, as far as they are links: they may lead out of it."""
-        return tuple(filter(os.path.islink, (self._folder, *_key_files(self.key_path), self.engine_path)))
+        return tuple(
+            filter(
+                os.path.islink,
+                (self._folder, *_key_files(self.key_path), self.engine_path),
+            )
+        )
 
     def is_there(self) -> bool:
         """True if the database has the tables of a state.
@@ -138,7 +153,8 @@ class PostgresPlace:
         Raises:
             UnreachableState: It cannot be reached.
         """
-        # The address comes before the import, since it reports a missing package in words.
+        # The address comes before the import, since it reports a missing package in
+        # words.
         address = self.address
         from agent_resolver.storage.postgres.store import has_state
 
@@ -150,7 +166,8 @@ class PostgresPlace:
         from agent_resolver.storage.file import make_state_folder
         from agent_resolver.storage.postgres.store import PostgresStore
 
-        # Without a key in the settings, the key is in a file of the project, whose folder is made here.
+        # Without a key in the settings, the key is in a file of the project, whose
+        # folder is made here.
         if keys.newest is None:
             make_state_folder(self._folder)
         return PostgresStore(address, keys=keys)
@@ -161,15 +178,20 @@ def _key_files(path: str) -> tuple[str, ...]:
     return path, f"{path}.next"
 
 
-def find_place(url: str, root: str, password: str | None, environment: Mapping[str, str]) -> StatePlace:
+def find_place(
+    url: str, root: str, password: str | None, environment: Mapping[str, str]
+) -> StatePlace:
     """The place that an address names.
 
     Raises:
         UnusableState: It is not an address of SQLite or Postgres.
     """
     if url.startswith(_SQLITE):
-        # The real path counts, so that a link which leads out of the project is seen as one.
-        return SqlitePlace(os.path.realpath(os.path.join(root, url.removeprefix(_SQLITE))))
+        # The real path counts, so that a link which leads out of the project is seen as
+        # one.
+        return SqlitePlace(
+            os.path.realpath(os.path.join(root, url.removeprefix(_SQLITE)))
+        )
     if url.startswith(POSTGRES):
         return PostgresPlace(url, os.path.join(root, _FOLDER), password, environment)
     raise UnusableState(masked(url))
@@ -182,7 +204,11 @@ def without_password(url: str) -> str:
     # A password may hold an at sign itself, so the last one comes before the host.
     user, at, host = location.rpartition("@")
     # The name of a parameter may be written with escapes, which libpq undoes.
-    kept = [pair for pair in parameters.split("&") if unquote(pair.partition("=")[0]).lower() not in SECRET_PARAMETERS]
+    kept = [
+        pair
+        for pair in parameters.split("&")
+        if unquote(pair.partition("=")[0]).lower() not in SECRET_PARAMETERS
+    ]
     user = user.partition(":")[0]
     return f"{scheme}://{user}{at}{host}{question if any(kept) else ''}{'&'.join(kept)}"
 

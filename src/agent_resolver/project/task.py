@@ -56,7 +56,11 @@ def kept_tasks(session: Session) -> Tasks:
 
 @asynccontextmanager
 async def open_tasks(
-    session: Session, caller: Caller, limits: GuardrailLimits | None = None, *, seconds: float = 60.0
+    session: Session,
+    caller: Caller,
+    limits: GuardrailLimits | None = None,
+    *,
+    seconds: float = 60.0,
 ) -> AsyncIterator[OpenTasks]:
     """The tasks of a project, ready to be started and resumed.
 
@@ -66,12 +70,16 @@ async def open_tasks(
         limits: Limits that take the place of those of the settings.
         seconds: How long a call of a locked server may take.
     """
-    # A task may run a plan that it installs itself, so the engine is there even if the settings name no blueprint.
+    # A task may run a plan that it installs itself, so the engine is there even if the
+    # settings name no blueprint.
     use = EngineUse(is_worker=True)
     async with open_tools(session, caller=caller, seconds=seconds, engine=use) as tools:
-        # What watches calls watches stages as well; a registry knows only the first half of it.
+        # What watches calls watches stages as well; a registry knows only the first
+        # half of it.
         telemetry: object = tools.registry.telemetry
-        home = _home(session, telemetry if isinstance(telemetry, StageTelemetry) else None)
+        home = _home(
+            session, telemetry if isinstance(telemetry, StageTelemetry) else None
+        )
         planner = planner_of(session, telemetry=tools.registry.telemetry)
         try:
             yield OpenTasks(Tasks(home, _ports(session, tools, planner, limits)), tools)
@@ -94,7 +102,9 @@ def _home(session: Session, telemetry: StageTelemetry | None) -> TaskHome:
     )
 
 
-def _ports(session: Session, tools: OpenTools, planner: Planner, limits: GuardrailLimits | None) -> ReasonerPorts:
+def _ports(
+    session: Session, tools: OpenTools, planner: Planner, limits: GuardrailLimits | None
+) -> ReasonerPorts:
     artifacts = Artifacts(session.store, session.seal)
     return ReasonerPorts(
         registry=tools.registry,
@@ -117,7 +127,9 @@ def limits_of_settings(session: Session) -> GuardrailLimits:
     """The limits of `[reasoner]`."""
     settings = session.config.reasoner
     token_limit = None if settings.token_limit is UNSET else settings.token_limit
-    return GuardrailLimits(max_iterations=settings.max_iterations, token_limit=token_limit)
+    return GuardrailLimits(
+        max_iterations=settings.max_iterations, token_limit=token_limit
+    )
 
 
 def _offer_installed(tools: OpenTools, installed: CheckedBlueprint) -> None:
@@ -126,10 +138,14 @@ def _offer_installed(tools: OpenTools, installed: CheckedBlueprint) -> None:
     # A plan that was installed by an earlier attempt is in the registry already.
     if engine is None or tools.registry.get(installed.descriptor.id) is not None:
         return
-    tools.registry.add(BlueprintTool(installed.blueprint, engine.runs, engine.finish, installed.descriptor))
+    tools.registry.add(
+        BlueprintTool(
+            installed.blueprint, engine.runs, engine.finish, installed.descriptor
+        )
+    )
 
 
-# What the settings say about tools ------------------------------------------------------------------------------------
+# What the settings say about tools ----------------------------------------------------
 
 
 def _surface(session: Session) -> Surface:
@@ -137,8 +153,16 @@ def _surface(session: Session) -> Surface:
     entries = session.lockfile.servers if has_lock else ()
     hosts = hosts_of_servers(entries)
     # None means that no lock limits the scopes. An empty set would open none.
-    scopes = frozenset(scope for entry in entries for scope in entry.scopes) if has_lock else None
-    required = [each for entry in entries for each in _credentials_of_server(session, entry.server_id)]
+    scopes = (
+        frozenset(scope for entry in entries for scope in entry.scopes)
+        if has_lock
+        else None
+    )
+    required = [
+        each
+        for entry in entries
+        for each in _credentials_of_server(session, entry.server_id)
+    ]
     return Surface(
         is_authorised=_authorised(session),
         hosts_of=partial(egress_hosts, server_hosts=hosts),
@@ -151,7 +175,8 @@ def _surface(session: Session) -> Surface:
 
 
 def _describe(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> Descriptor:
-    # The same words as when it is loaded from its file, so that an approval of the draft holds for what is installed.
+    # The same words as when it is loaded from its file, so that an approval of the
+    # draft holds for what is installed.
     return describe_blueprint(blueprint, tools.get, f"blueprint {blueprint.id}.json")
 
 
@@ -180,16 +205,24 @@ def _definition(session: Session) -> Definition:
     entry = read_entry(raw, stem)
     if isinstance(entry, Issue):
         raise InvalidAgentFile([entry])
-    return Definition(f"{SCHEME}{entry.name}", entry, session.agent_path, session.agent_path, raw)
+    return Definition(
+        f"{SCHEME}{entry.name}", entry, session.agent_path, session.agent_path, raw
+    )
 
 
 def _is_allowed(spec: AgentSpec, tool_id: str) -> bool:
     """True if the lists of an agent file allow a tool, and none of them shuts it."""
     is_named = tool_id in (spec.allowed_tools or ())
-    # An agent file has names and patterns apart: either opens a tool, and either of the exclusions shuts it.
-    is_open = is_named or any(parts_match(parts_of(each), tool_id) for each in spec.allowed_patterns)
+    # An agent file has names and patterns apart: either opens a tool, and either of the
+    # exclusions shuts it.
+    is_open = is_named or any(
+        parts_match(parts_of(each), tool_id) for each in spec.allowed_patterns
+    )
     is_shut = tool_id in (spec.excluded_tools or ())
-    is_shut = is_shut or any(parts_match(parts_of(each), tool_id) for each in spec.excluded_tool_patterns or ())
+    is_shut = is_shut or any(
+        parts_match(parts_of(each), tool_id)
+        for each in spec.excluded_tool_patterns or ()
+    )
     return is_open and not is_shut
 
 
@@ -205,7 +238,8 @@ def _credentials_of(session: Session, descriptor: Descriptor) -> tuple[Needed, .
         for name in descriptor.rules.secrets
     ]
     if descriptor.labels.kind == "TOOL":
-        # The source of such a tool is the word `server`, then its id, an at sign and its version.
+        # The source of such a tool is the word `server`, then its id, an at sign and
+        # its version.
         server = descriptor.source.removeprefix("server ").rpartition("@")[0]
         found += _credentials_of_server(session, server)
     return tuple(found)
@@ -220,6 +254,12 @@ def _credentials_of_server(session: Session, server: str) -> list[Needed]:
         message = f"The server {server} needs a grant of OAuth: set the variable {name}"
         return [Needed(kind="OAUTH", subject=server, name=name, message=message)]
     if access.token_env is not UNSET:
-        message = f"The server {server} needs a token: set the variable {access.token_env}"
-        return [Needed(kind="SECRET", subject=server, name=access.token_env, message=message)]
+        message = (
+            f"The server {server} needs a token: set the variable {access.token_env}"
+        )
+        return [
+            Needed(
+                kind="SECRET", subject=server, name=access.token_env, message=message
+            )
+        ]
     return []

@@ -15,7 +15,11 @@ from agent_resolver.connection.transport import Credentials, Surroundings
 from agent_resolver.core.admission import forbidden, grants_of
 from agent_resolver.core.blueprint.tool_rule import calls_of
 from agent_resolver.engine.tool import BlueprintTool
-from agent_resolver.project.blueprint import CheckedBlueprint, DescribedBlueprint, load_blueprints
+from agent_resolver.project.blueprint import (
+    CheckedBlueprint,
+    DescribedBlueprint,
+    load_blueprints,
+)
 from agent_resolver.project.capability import load_capabilities
 from agent_resolver.project.config import ServerAccess
 from agent_resolver.project.definition import kept_definitions
@@ -94,15 +98,20 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     context = structs.replace(context, run=run or context.run)
     has_own = bool(session.config.tools.modules or session.config.tools.blueprints)
     if forbid is None:
-        # Before there is any state: without an agent file, or with one that is wrong, there is nothing to keep.
+        # Before there is any state: without an agent file, or with one that is wrong,
+        # there is nothing to keep.
         forbid = session.limits.forbid if session.has_agent or not has_own else ()
-    # In a project without code of its own only a lock brings tools, so there a missing agent file is an error.
-    has_lock = is_governed and (not has_own or (session.has_agent and session.has_requirements))
+    # In a project without code of its own only a lock brings tools, so there a missing
+    # agent file is an error.
+    has_lock = is_governed and (
+        not has_own or (session.has_agent and session.has_requirements)
+    )
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
     with _closing_telemetry(telemetry), log_of_servers(verbose=verbose) as errors:
-        # Lock and trust come first: before both hold, nothing is connected and no code is loaded.
+        # Lock and trust come first: before both hold, nothing is connected and no code
+        # is loaded.
         own = await _vouched_for(session, context.run, has_lock=has_lock)
         if has_lock:
             agent = f"{session.agent.name}@{session.agent.version}"
@@ -110,17 +119,28 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
         registry = ToolRegistry(_registry_ports(session, telemetry))
         for capability in own.capabilities:
             _offer(registry, capability, forbid)
-        # This comes after the capabilities, whose rules say who is asked about an interrupted call.
+        # This comes after the capabilities, whose rules say who is asked about an
+        # interrupted call.
         await registry.recover(context)
         uses = _server_uses(session) if has_lock else ()
-        servers = LockedServers(uses, registry, session.store, _surroundings(session, errors, seconds))
+        servers = LockedServers(
+            uses, registry, session.store, _surroundings(session, errors, seconds)
+        )
         inbox = inbox_of(session)
         running = _running_blueprints(session, registry, own, forbid, engine, telemetry)
         # The engine closes before the servers, which a step that still runs may need.
         async with _closing_tools(servers, registry), running as opened:
             if is_connected:
                 await servers.connect(context.run)
-            yield OpenTools(registry, servers, inbox, own.descriptors, context, opened.engine, opened.tools)
+            yield OpenTools(
+                registry,
+                servers,
+                inbox,
+                own.descriptors,
+                context,
+                opened.engine,
+                opened.tools,
+            )
 
 
 def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
@@ -128,14 +148,17 @@ def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundi
         folder=session.folder,
         environment=session.environment,
         errors=errors,
-        # An operator who allows little time for a call waits no longer for a connection.
+        # An operator who allows little time for a call waits no longer for a
+        # connection.
         connect_seconds=min(seconds, _CONNECT_SECONDS),
         call_seconds=seconds,
     )
 
 
 @asynccontextmanager
-async def _closing_tools(servers: LockedServers, registry: ToolRegistry) -> AsyncIterator[None]:
+async def _closing_tools(
+    servers: LockedServers, registry: ToolRegistry
+) -> AsyncIterator[None]:
     """Close the servers, and wait until every call is recorded; only for seconds if a signal ends the command."""
     seconds_to_settle: float | None = None
     try:
@@ -144,14 +167,21 @@ async def _closing_tools(servers: LockedServers, registry: ToolRegistry) -> Asyn
         seconds_to_settle = _CANCELLED_SECONDS
         raise
     finally:
-        # The connections end first, so that a call of a server that hangs cannot keep the command waiting.
+        # The connections end first, so that a call of a server that hangs cannot keep
+        # the command waiting.
         await servers.close()
         await registry.settle(seconds_to_settle)
 
 
 def inbox_of(session: Session) -> Inbox:
     """The inbox of a project."""
-    return Inbox(session.store, session.secrets, SystemClock(), seal=session.seal, only_verified=session.has_issuer)
+    return Inbox(
+        session.store,
+        session.secrets,
+        SystemClock(),
+        seal=session.seal,
+        only_verified=session.has_issuer,
+    )
 
 
 class _OwnTools(Struct, frozen=True):
@@ -173,15 +203,20 @@ async def _vouched_for(session: Session, run: str, *, has_lock: bool) -> _OwnToo
         if has_lock and (why := session.why_trust_is_needed):
             session.require_trust(why, files=session.files_of_lock)
         capabilities = load_capabilities(session)
-        blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
+        blueprints = load_blueprints(
+            session, [capability.descriptor for capability in capabilities]
+        )
     except LockRefused as refused:
-        # The refusal is recorded as well: the trail has to show that this lock did not hold.
+        # The refusal is recorded as well: the trail has to show that this lock did not
+        # hold.
         kinds = sorted({difference.kind.value for difference in refused.details})
         body = {"reason": str(refused), "differences": kinds}
         await append_record(store, Record(run, AuditKind.LOCK_REFUSED, body))
         raise
     except UntrustedFolder as refused:
-        await append_record(store, Record(run, AuditKind.FOLDER_REFUSED, {"reason": str(refused)}))
+        await append_record(
+            store, Record(run, AuditKind.FOLDER_REFUSED, {"reason": str(refused)})
+        )
         raise
     if has_lock:
         hashes = [entry.hash for entry in session.lockfile.servers]
@@ -200,7 +235,8 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
     telemetry: Any,  # noqa: ANN401 - its room lies beside the registry's
 ) -> AsyncIterator["_RunningBlueprints"]:
     """Offer the blueprints, each of whose runs the engine drives with calls of the same registry."""
-    # A worker needs the engine even without blueprints, for runs that go on with those that they began with.
+    # A worker needs the engine even without blueprints, for runs that go on with those
+    # that they began with.
     if not (own.blueprints or use.is_worker):
         yield _RunningBlueprints(None, {})
         return
@@ -209,20 +245,30 @@ async def _running_blueprints(  # noqa: PLR0913, PLR0917 - what ties the engine 
         for each in own.blueprints:
             called = [call.tool for call in calls_of(each.blueprint)]
             if each.refused is not None:
-                registry.refuse(each.descriptor.id, each.descriptor.source, each.refused)
+                registry.refuse(
+                    each.descriptor.id, each.descriptor.source, each.refused
+                )
                 continue
             if use.drives and not has_driver(session):
-                # Without the package of the engine, a blueprint can be looked at and planned with, but not called.
+                # Without the package of the engine, a blueprint can be looked at and
+                # planned with, but not called.
                 _offer(registry, DescribedBlueprint(each.descriptor), forbid, *called)
                 continue
-            # Where runs are left to workers, a call starts the run and then only looks how far it is.
+            # Where runs are left to workers, a call starts the run and then only looks
+            # how far it is.
             finish = engine.finish if use.drives else partial(_look_at, engine)
-            tools[each.descriptor.id] = tool = BlueprintTool(each.blueprint, engine.runs, finish, each.descriptor)
+            tools[each.descriptor.id] = tool = BlueprintTool(
+                each.blueprint, engine.runs, finish, each.descriptor
+            )
             _offer(registry, tool, forbid, *called)
         yield _RunningBlueprints(engine, tools)
 
 
-async def _look_at(engine: "StoredEngine", run: str, seconds: float) -> "RunResult | RunView":  # noqa: ARG001 - the port
+async def _look_at(
+    engine: "StoredEngine",
+    run: str,
+    seconds: float,  # noqa: ARG001 - the port
+) -> "RunResult | RunView":
     """How far a run is that is left to workers, without waiting for them."""
     return await engine.result(run, 0.0)
 
@@ -246,10 +292,14 @@ def _registry_ports(session: Session, telemetry: Any) -> Ports:  # noqa: ANN401 
     )
 
 
-def _offer(registry: ToolRegistry, tool: Tool, forbid: tuple[str, ...], *called: str) -> None:
+def _offer(
+    registry: ToolRegistry, tool: Tool, forbid: tuple[str, ...], *called: str
+) -> None:
     """Offer a tool, unless it is forbidden itself or calls a tool that is."""
     descriptor = tool.descriptor
-    if refused := forbidden((descriptor.id, *descriptor.rules.required_scopes, *called), forbid):
+    if refused := forbidden(
+        (descriptor.id, *descriptor.rules.required_scopes, *called), forbid
+    ):
         registry.refuse(descriptor.id, descriptor.source, refused)
     else:
         registry.add(tool)
@@ -280,13 +330,20 @@ def _server_uses(session: Session) -> list[ServerUse]:
     grants = grants_of(entries, session.limits.forbid, session.config.tools.admit)
     # A server that is locked for several categories is connected once.
     by_name = {f"{entry.server_id}@{entry.version}": entry for entry in entries}
-    # The texts are read only where the lock pins definitions; they are shown, and decide nothing.
-    kept = kept_definitions(session.index_path) if any(entry.tools for entry in entries) else {}
+    # The texts are read only where the lock pins definitions; they are shown, and
+    # decide nothing.
+    kept = (
+        kept_definitions(session.index_path)
+        if any(entry.tools for entry in entries)
+        else {}
+    )
     return [
         ServerUse(
             entry=entry,
             grant=grants[name],
-            credentials=credentials_of(session.config.servers.get(entry.server_id, ServerAccess())),
+            credentials=credentials_of(
+                session.config.servers.get(entry.server_id, ServerAccess())
+            ),
             rate_limit_per_minute=_rate_limit(session, entry),
             definitions=kept.get(name, {}),
         )

@@ -22,7 +22,9 @@ class TrustedFolders:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         base = environment.get("XDG_CONFIG_HOME", "")
-        if not os.path.isabs(base):  # The standard says so; a project must not bring its own list either.
+        if not os.path.isabs(
+            base
+        ):  # The standard says so; a project must not bring its own list either.
             base = os.path.join(os.path.expanduser("~"), ".config")
         self.path = os.path.join(base, "agent-resolver", "trusted-folders.json")
         self._users = believed_users(environment)
@@ -53,7 +55,8 @@ class TrustedFolders:
         path = os.path.realpath(folder)
         self._make_folder()
         with exclusively(self.path):
-            # The list is read again under the lock: another process may have changed it meanwhile.
+            # The list is read again under the lock: another process may have changed it
+            # meanwhile.
             trusted = self.all()
             # A file that would not change is not written.
             if path in trusted:
@@ -77,13 +80,17 @@ class TrustedFolders:
             os.makedirs(folder, exist_ok=True)
             os.chmod(folder, 0o700)
         except OSError as error:
-            raise UnwritableFile(self.path, f"cannot be written: {error.strerror}") from error
+            raise UnwritableFile(
+                self.path, f"cannot be written: {error.strerror}"
+            ) from error
 
     def _write(self, folders: list[str]) -> None:
         try:
             content = to_json(sorted(folders))
         except UnicodeEncodeError as error:
-            raise UnwritableFile(self.path, "cannot hold the name of a folder that is not UTF-8") from error
+            raise UnwritableFile(
+                self.path, "cannot hold the name of a folder that is not UTF-8"
+            ) from error
         write_atomic(self.path, [content])
         os.chmod(self.path, 0o600)
 
@@ -102,8 +109,8 @@ def folders_behind(path: str) -> set[str]:
     while names:
         name = names.pop()
         if name == os.pardir:
-            # The links before it are followed already, so `..` leads to the folder above the real one, as it does for
-            # the system.
+            # The links before it are followed already, so `..` leads to the folder
+            # above the real one, as it does for the system.
             here = os.path.dirname(here)
             continue
         there = os.path.join(here, name)
@@ -127,7 +134,9 @@ def _target_of_link(path: str) -> str | None:
 
 def _names_in(path: str) -> list[str]:
     """The names in a path, the first one last; that of a whole path begins with the root of the disk."""
-    names = [name for name in reversed(path.split(os.sep)) if name not in {"", os.curdir}]
+    names = [
+        name for name in reversed(path.split(os.sep)) if name not in {"", os.curdir}
+    ]
     return [*names, os.path.abspath(os.sep)] if os.path.isabs(path) else names
 
 
@@ -140,4 +149,8 @@ def _belongs_to_system(folder: str) -> bool:
         return True
     found = os.stat(folder)
     is_ordinary_user = hasattr(os, "geteuid") and os.geteuid() != 0
-    return is_ordinary_user and found.st_uid == 0 and not found.st_mode & _WRITABLE_BY_OTHERS
+    return (
+        is_ordinary_user
+        and found.st_uid == 0
+        and not found.st_mode & _WRITABLE_BY_OTHERS
+    )

@@ -32,7 +32,16 @@ from agent_resolver.project.worker_kind import AgentWork, TaskWork, Work
 from agent_resolver.registry.call import place_of
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.schema.errors import ResolverError
-from agent_resolver.schema.state import AGENT_KINDS, FINISHED, PENDING, RUNS, Run, RunKind, WorkerRow, WorkerState
+from agent_resolver.schema.state import (
+    AGENT_KINDS,
+    FINISHED,
+    PENDING,
+    RUNS,
+    Run,
+    RunKind,
+    WorkerRow,
+    WorkerState,
+)
 from agent_resolver.storage.clock import SystemClock
 from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.port import Transaction
@@ -71,7 +80,9 @@ class WorkerUse(Struct, frozen=True, kw_only=True):
     """True if the project's own identity acts, for whoever started a run."""
 
 
-def missing_kinds(session: Session, kinds: Collection[RunKind]) -> dict[RunKind, MissingExtra]:
+def missing_kinds(
+    session: Session, kinds: Collection[RunKind]
+) -> dict[RunKind, MissingExtra]:
     """The kinds among these that cannot be driven here, because a package is not installed."""
     missing: dict[RunKind, MissingExtra] = {}
     if "blueprint" in kinds:
@@ -85,7 +96,9 @@ def missing_kinds(session: Session, kinds: Collection[RunKind]) -> dict[RunKind,
 
 
 @asynccontextmanager
-async def open_worker(session: Session, use: WorkerUse) -> AsyncIterator["ProjectWorker"]:
+async def open_worker(
+    session: Session, use: WorkerUse
+) -> AsyncIterator["ProjectWorker"]:
     """A worker that is ready to take runs up.
 
     Raises:
@@ -105,7 +118,8 @@ async def open_worker(session: Session, use: WorkerUse) -> AsyncIterator["Projec
             opening = open_tools(
                 session,
                 caller=caller,
-                # A worker may drive runs for days: a server is connected when a run first calls one of its tools.
+                # A worker may drive runs for days: a server is connected when a run
+                # first calls one of its tools.
                 is_connected=False,
                 seconds=use.tools.seconds,
                 verbose=use.tools.verbose,
@@ -177,7 +191,9 @@ class ProjectWorker:
     def driven(self) -> dict[RunKind, int]:
         """The number of runs that are driven now, by kind."""
         others = Counter(each.kind for each in self._driven.values())
-        counted: dict[RunKind, int] = {kind: others[kind] for kind in sorted(self._use.kinds)}
+        counted: dict[RunKind, int] = {
+            kind: others[kind] for kind in sorted(self._use.kinds)
+        }
         if self._blueprints is not None:
             counted["blueprint"] = self._blueprints.count
         return counted
@@ -197,7 +213,7 @@ class ProjectWorker:
             work.stop()
         self._changed.set()
 
-    # Working ----------------------------------------------------------------------------------------------------------
+    # Working --------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Drive runs until `stop` is called, or an operator asks for it; then hand them over, and end.
@@ -206,16 +222,21 @@ class ProjectWorker:
             EngineBroken: The engine cannot be used any more. Every run stays for another worker.
         """
         await self._note("working")
-        beside = [asyncio.create_task(each) for each in (self._beat(), self._listen(PENDING.name), self._listen("run"))]
+        beside = [
+            asyncio.create_task(each)
+            for each in (self._beat(), self._listen(PENDING.name), self._listen("run"))
+        ]
         others = asyncio.create_task(self._take_others())
         try:
             if self._blueprints is not None:
                 await self._blueprints.run()
             await others
         finally:
-            # The worker stops as a whole, also where the engine broke: another worker takes all of its runs.
+            # The worker stops as a whole, also where the engine broke: another worker
+            # takes all of its runs.
             self.stop()
-            # The runs that are driven here come to a point at which another worker can take them up.
+            # The runs that are driven here come to a point at which another worker can
+            # take them up.
             await asyncio.gather(others, return_exceptions=True)
             for task in beside:
                 task.cancel()
@@ -234,7 +255,8 @@ class ProjectWorker:
                 if self._blueprints is not None:
                     await self._blueprints.drain()
                 await self._take_ready(scans=True)
-                # Nothing was driven in this turn, so nothing can have made another run ready.
+                # Nothing was driven in this turn, so nothing can have made another run
+                # ready.
                 if not self._driven:
                     break
                 await asyncio.wait([each.task for each in self._driven.values()])
@@ -245,7 +267,8 @@ class ProjectWorker:
     async def _take_others(self) -> None:
         loop = asyncio.get_running_loop()
         while not self.is_stopping:
-            # This is cleared before the look, since whatever happens during the look sets it again.
+            # This is cleared before the look, since whatever happens during the look
+            # sets it again.
             self._changed.clear()
             self.turned_at = time.monotonic()
             try:
@@ -274,11 +297,12 @@ class ProjectWorker:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             if woken:
-                # However often something happens, such looks take only a small share of the time.
+                # However often something happens, such looks take only a small share of
+                # the time.
                 self._next_scan = max(loop.time(), self._earliest_scan)
                 self._changed.set()
 
-    # Finding ----------------------------------------------------------------------------------------------------------
+    # Finding --------------------------------------------------------------------------
 
     async def _take_ready(self, *, scans: bool) -> None:
         """Take up runs that can go on, as far as there is room; `scans` to look at all that wait as well."""
@@ -290,9 +314,14 @@ class ProjectWorker:
             found += await self._scan(kinds)
         fresh = [each for each in found if self._may_try(each)]
         # Runs of blueprints share the capacity with all others.
-        room = self._use.capacity - len(self._driven) - (self._blueprints.count if self._blueprints else 0)
+        room = (
+            self._use.capacity
+            - len(self._driven)
+            - (self._blueprints.count if self._blueprints else 0)
+        )
         self._is_behind = len(fresh) > max(room, 0)
-        # In no order: workers that begin with the same run would all but one come too late for every run.
+        # In no order: workers that begin with the same run would all but one come too
+        # late for every run.
         random.shuffle(fresh)
         for listed in fresh[: max(room, 0)]:
             task = asyncio.create_task(self._drive(listed))
@@ -300,7 +329,9 @@ class ProjectWorker:
             task.add_done_callback(partial(self._forget, listed.row.id))
         if self._is_behind:
             # Those that wait are found again only by the next look at all of them.
-            self._next_scan = min(self._next_scan, asyncio.get_running_loop().time() + LOOK_SECONDS)
+            self._next_scan = min(
+                self._next_scan, asyncio.get_running_loop().time() + LOOK_SECONDS
+            )
 
     async def _scan(self, kinds: Collection[RunKind]) -> list[ListedRun]:
         loop = asyncio.get_running_loop()
@@ -320,8 +351,8 @@ class ProjectWorker:
         if changed_at == row.changed_at and now < until:
             return False
         self._left.pop(row.id, None)
-        # A run that ended this many processes would end one worker after the other. One that is to be cancelled is
-        # still taken up, only to end it.
+        # A run that ended this many processes would end one worker after the other. One
+        # that is to be cancelled is still taken up, only to end it.
         if listed.crashes >= MOST_CRASHES and row.status != "cancelling":
             verb = "task" if row.kind == "task" else "runs"
             problem = f"it ended {listed.crashes} processes in a row: look at it, then `agent {verb} resume {row.id}`"
@@ -331,12 +362,15 @@ class ProjectWorker:
 
     def _leave(self, row: Run, problem: str, seconds: float = _AGAIN_SECONDS) -> None:
         """Leave a run alone for a while, and say why, once."""
-        self._left[row.id] = (row.changed_at, asyncio.get_running_loop().time() + seconds)
+        self._left[row.id] = (
+            row.changed_at,
+            asyncio.get_running_loop().time() + seconds,
+        )
         if problem and self._reported.get(row.id) != problem:
             self._reported[row.id] = problem
             self._use.watch.note_problem(row.id, problem)
 
-    # Driving ----------------------------------------------------------------------------------------------------------
+    # Driving --------------------------------------------------------------------------
 
     async def _drive(self, listed: ListedRun) -> None:
         row = listed.row
@@ -347,7 +381,9 @@ class ProjectWorker:
             caller = await self._use.identity.caller()
             if not await self._works[row.kind].drive(listed, caller):
                 self._count_lost(row.kind)
-                self._use.watch.note_problem(row.id, "another process has taken it up: this one was too late")
+                self._use.watch.note_problem(
+                    row.id, "another process has taken it up: this one was too late"
+                )
                 return
         except (FileError, OSError) as error:
             self.counts.state_errors += 1
@@ -358,7 +394,8 @@ class ProjectWorker:
             await self._note_refusal(row, error)
             return
         except Exception as error:  # noqa: BLE001 - one run must not end the worker of all others
-            # Its words may hold arguments; its kind and its place are enough to find it.
+            # Its words may hold arguments; its kind and its place are enough to find
+            # it.
             self._leave(row, f"{type(error).__name__}{place_of(error)}")
             return
         await self._note_driven(row)
@@ -377,7 +414,11 @@ class ProjectWorker:
     async def _note_refusal(self, row: Run, error: ResolverError) -> None:
         """Say why a run cannot go on here, unless another worker was quicker."""
         listed = await look_at_run(self._store, time.time(), row.id)
-        if listed is None or listed.status == "running" or listed.row.status in FINISHED:
+        if (
+            listed is None
+            or listed.status == "running"
+            or listed.row.status in FINISHED
+        ):
             return
         hint = f" ({error.hint})" if error.hint else ""
         self._leave(listed.row, f"{error}{hint}")
@@ -390,7 +431,9 @@ class ProjectWorker:
     def _count_lost(self, kind: RunKind) -> None:
         self.counts.lost[kind] += 1
 
-    def note_segment(self, run: str, moment: Literal["begun", "adopted", "ended"]) -> None:
+    def note_segment(
+        self, run: str, moment: Literal["begun", "adopted", "ended"]
+    ) -> None:
         """Hear from the engine that it drives a run of a blueprint."""
         row = self._store.read_now(lambda snapshot: snapshot.get(RUNS, run))
         if row is None:
@@ -403,7 +446,7 @@ class ProjectWorker:
             self.counts.note_taken("blueprint", is_adopted=is_adopted)
             self._use.watch.note_taken(row, is_adopted=is_adopted)
 
-    # Being there ------------------------------------------------------------------------------------------------------
+    # Being there ----------------------------------------------------------------------
 
     async def _beat(self) -> None:
         """Say again and again that this worker is there, and hear when an operator asks it to drain."""
@@ -413,7 +456,8 @@ class ProjectWorker:
                 if beats % _BEATS_PER_REMOVAL == 0:
                     await forget_workers(self._store, time.time())
             try:
-                # An operator who asks this worker to drain wakes it here, ahead of its next beat.
+                # An operator who asks this worker to drain wakes it here, ahead of its
+                # next beat.
                 await self._store.woken(TOPIC, _BEAT_SECONDS)
                 await self._note("draining" if self.is_stopping else "working")
             except (FileError, OSError):
@@ -423,8 +467,14 @@ class ProjectWorker:
 
     async def _note(self, state: WorkerState) -> None:
         row = self._row(state)
-        # The row is where an operator asks a worker to drain, so writing it tells whether one did.
-        if await self._store.write_leases(lambda transaction: note_worker(transaction, row)) and not self.is_stopping:
+        # The row is where an operator asks a worker to drain, so writing it tells
+        # whether one did.
+        if (
+            await self._store.write_leases(
+                lambda transaction: note_worker(transaction, row)
+            )
+            and not self.is_stopping
+        ):
             self.stop()
 
     async def _note_stopped(self) -> None:

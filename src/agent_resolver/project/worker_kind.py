@@ -46,7 +46,11 @@ class AgentWork:
     kinds: Final[frozenset[RunKind]] = AGENT_KINDS
 
     def __init__(
-        self, session: Session, stack: AsyncExitStack, open_catalog: Callable[[], Catalog], use: ToolUse
+        self,
+        session: Session,
+        stack: AsyncExitStack,
+        open_catalog: Callable[[], Catalog],
+        use: ToolUse,
     ) -> None:
         """Work on the runs of a project.
 
@@ -75,7 +79,8 @@ class AgentWork:
         request = ResumeRequest(run=run, caller=caller)
         if listed.row.kind == "workflow":
             workflow = await resume_workflow(runs, request)
-            # The lease was lost because it was not renewed in time, so another process has the run.
+            # The lease was lost because it was not renewed in time, so another process
+            # has the run.
             return workflow.termination.code != LEASE_LOST
         result = await runs.resume(request)
         return result.termination.code != LEASE_LOST
@@ -90,11 +95,15 @@ class AgentWork:
         # Runs that are taken up together ask for it at the same time.
         async with self._opening:
             if self._runs is None:
-                # Reading all agent files may take long, and leases have to be renewed meanwhile.
+                # Reading all agent files may take long, and leases have to be renewed
+                # meanwhile.
                 catalog = await asyncio.to_thread(self._open_catalog)
-                opening = open_runs(self._session, catalog, caller=caller, use=self._use)
+                opening = open_runs(
+                    self._session, catalog, caller=caller, use=self._use
+                )
                 self._runs = await self._stack.enter_async_context(opening)
-                # A stop may have come while the catalog was read, when there were no runs yet to hand over.
+                # A stop may have come while the catalog was read, when there were no
+                # runs yet to hand over.
                 if self._is_stopping:
                     self._runs.runtime.hand_over()
             return self._runs
@@ -105,7 +114,9 @@ class TaskWork:
 
     kinds: Final[frozenset[RunKind]] = frozenset({"task"})
 
-    def __init__(self, session: Session, stack: AsyncExitStack, use: ToolUse, *, is_worker: bool) -> None:
+    def __init__(
+        self, session: Session, stack: AsyncExitStack, use: ToolUse, *, is_worker: bool
+    ) -> None:
         """Work on the tasks of a project.
 
         Args:

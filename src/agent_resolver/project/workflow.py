@@ -21,7 +21,12 @@ from agent_resolver.schema.errors import InvalidWorkflow, ResolverError
 from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.mention import without_mentions
 from agent_resolver.schema.walker import suggestion
-from agent_resolver.schema.workflow import SectionMention, Workflow, WorkflowSection, WorkflowStep
+from agent_resolver.schema.workflow import (
+    SectionMention,
+    Workflow,
+    WorkflowSection,
+    WorkflowStep,
+)
 
 _MOST_SUGGESTIONS: Final = 10
 _MOST_OF_A_RESULT: Final = 20_000
@@ -38,7 +43,7 @@ class StepResult(Struct, frozen=True):
     text: str
 
 
-# The steps ------------------------------------------------------------------------------------------------------------
+# The steps ----------------------------------------------------------------------------
 
 
 def steps_of(workflow: Workflow, agents: AgentSpecs) -> tuple[WorkflowStep, ...]:
@@ -77,7 +82,8 @@ def _agent_id(uri: AgentUri) -> str:
     """The id of an agent in the runtime; only an address can ask for a version."""
     if uri.version is None:
         return agent_id_of(uri.name)
-    # The version may hold characters that mean something in an address, so it is quoted.
+    # The version may hold characters that mean something in an address, so it is
+    # quoted.
     return f"{uri.name}?version={quote(uri.version, safe='')}"
 
 
@@ -95,7 +101,11 @@ def _issues_of(dangling: Sequence[_Dangling], agents: AgentSpecs) -> Iterator[Is
         is_unknown = isinstance(each.reason, UnknownAgent)
         address, _, _ = each.mention.mention.spellings[-1].partition("?")
         # Of very many mentions, each would be held against very many names.
-        near = suggestion(agent_id_of(address), known) if is_unknown and place < _MOST_SUGGESTIONS else ""
+        near = (
+            suggestion(agent_id_of(address), known)
+            if is_unknown and place < _MOST_SUGGESTIONS
+            else ""
+        )
         code = IssueCode.UNKNOWN_AGENT if is_unknown else IssueCode.SYNTAX
         yield Issue(
             at=each.section.at,
@@ -107,7 +117,9 @@ def _issues_of(dangling: Sequence[_Dangling], agents: AgentSpecs) -> Iterator[Is
         )
 
 
-def _steps_of_section(section: WorkflowSection, mentioned: Sequence[Mentioned], first: int) -> Iterator[WorkflowStep]:
+def _steps_of_section(
+    section: WorkflowSection, mentioned: Sequence[Mentioned], first: int
+) -> Iterator[WorkflowStep]:
     names = {each.address: agent_id_of(each.uri.name) for each in mentioned}
     agents = dict.fromkeys(_agent_id(each.uri) for each in mentioned)
     for number, agent in enumerate(agents, first):
@@ -149,7 +161,7 @@ def plan_steps(
     return plans
 
 
-# The message to a step -----------------------------------------------------------------------------------------------
+# The message to a step ----------------------------------------------------------------
 
 
 def step_prompt(prompt: str, step: WorkflowStep, done: Sequence[StepResult]) -> str:
@@ -165,12 +177,14 @@ def step_prompt(prompt: str, step: WorkflowStep, done: Sequence[StepResult]) -> 
 
 
 def _quoted_results(done: Sequence[StepResult]) -> Iterator[str]:
-    # All results share the room alike, so that the request of a late step stays bounded.
+    # All results share the room alike, so that the request of a late step stays
+    # bounded.
     most = min(_MOST_OF_A_RESULT, _MOST_OF_ALL_RESULTS // len(done))
     for each in done:
         yield f"## {each.step.heading} ({each.step.agent})"
         left_out = len(each.text) - most
         cut = f"\n[{left_out:,} more characters are left out]" if left_out > 0 else ""
         shown = f"{each.text[:most]}{cut}"
-        # `splitlines` also splits at rarer separators, which a model may take for the end of a line.
+        # `splitlines` also splits at rarer separators, which a model may take for the
+        # end of a line.
         yield "\n".join(f"> {line}" for line in shown.splitlines())

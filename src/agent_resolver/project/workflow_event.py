@@ -8,7 +8,9 @@ from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.run import Termination
 
 
-class _WorkflowEvent(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+class _WorkflowEvent(
+    Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"
+):
     run: str
     """The id of the workflow's own run."""
     number: int
@@ -22,14 +24,18 @@ class _WorkflowEvent(Struct, frozen=True, kw_only=True, tag_field="type", rename
     the budget was left for."""
 
 
-class WorkflowStepStarted(_WorkflowEvent, frozen=True, kw_only=True, tag="workflow.step.started"):
+class WorkflowStepStarted(
+    _WorkflowEvent, frozen=True, kw_only=True, tag="workflow.step.started"
+):
     """A step begins."""
 
     heading: str
     agent: str
 
 
-class WorkflowStepEnded(_WorkflowEvent, frozen=True, kw_only=True, tag="workflow.step.ended"):
+class WorkflowStepEnded(
+    _WorkflowEvent, frozen=True, kw_only=True, tag="workflow.step.ended"
+):
     """A step ended. The next one begins only if it came to its end as planned."""
 
     termination: Termination

@@ -19,7 +19,14 @@ from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.loop.lifecycle import result_of
 from agent_resolver.runtime.loop.spending import budget_after
 from agent_resolver.runtime.message import assistant_message, user_message
-from agent_resolver.runtime.run import ResumeRequest, RunResult, RunState, Spent, is_resumable, spent
+from agent_resolver.runtime.run import (
+    ResumeRequest,
+    RunResult,
+    RunState,
+    Spent,
+    is_resumable,
+    spent,
+)
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.workflow import WorkflowStep, WorkflowSteps
 from agent_resolver.storage.errors import FileError, LeaseLost
@@ -49,13 +56,22 @@ class WorkflowProgress:
     @property
     def prompt(self) -> str:
         """The words of the user; every step is given them."""
-        return "".join(message.text for message in self.state.messages if message.role == "user")
+        return "".join(
+            message.text for message in self.state.messages if message.role == "user"
+        )
 
     def done(self, steps: Sequence[WorkflowStep]) -> list[StepResult]:
         """The steps that came to their end, in order."""
-        texts = [message.text for message in self.state.messages if message.role == "assistant"]
-        # There are as many texts as steps that ended; the other steps are still to come.
-        return [StepResult(step, text) for step, text in zip(steps, texts, strict=False)]
+        texts = [
+            message.text
+            for message in self.state.messages
+            if message.role == "assistant"
+        ]
+        # There are as many texts as steps that ended; the other steps are still to
+        # come.
+        return [
+            StepResult(step, text) for step, text in zip(steps, texts, strict=False)
+        ]
 
     def budget_for(self, run_id: str) -> RunBudget:
         """The rest of the budget for the run of a step; what this run has used itself is not taken away."""
@@ -72,7 +88,11 @@ class WorkflowProgress:
         for attempt in count(1):
             run_id = step_run_id(self.state.run, step, attempt)
             known = await self._look_up(run_id)
-            if known is None or known.termination is None or is_resumable(known.termination):
+            if (
+                known is None
+                or known.termination is None
+                or is_resumable(known.termination)
+            ):
                 return run_id, None
             ran = result_of(known.state, known.termination)
             if known.termination.is_planned:
@@ -86,8 +106,11 @@ class WorkflowProgress:
         state = self.state
         used = spent(ran.state)
         rounds = max(used.rounds, ran.rounds)
-        # The run is a part of the workflow, as a delegate is of its caller: both are counted in one place.
-        state.delegated[ran.run] = Spent(usage=ran.usage, cost=ran.cost, rounds=rounds, calls=used.calls)
+        # The run is a part of the workflow, as a delegate is of its caller: both are
+        # counted in one place.
+        state.delegated[ran.run] = Spent(
+            usage=ran.usage, cost=ran.cost, rounds=rounds, calls=used.calls
+        )
         # Another dictionary each time: the journal finds changes by comparing both.
         state.values = {
             **state.values,
@@ -99,7 +122,8 @@ class WorkflowProgress:
     async def finish_step(self, ran: RunResult) -> None:
         """Note that a step came to its end: the next one is given its text, under the limits that it was made under."""
         self.state.messages.append(assistant_message(ran.text))
-        # The text may repeat data that the step was allowed to see, so its limits bind all later steps.
+        # The text may repeat data that the step was allowed to see, so its limits bind
+        # all later steps.
         self.state.limits = self.state.limits.joined(ran.state.limits)
 
     async def end(self, result: WorkflowResult) -> None:
@@ -113,7 +137,13 @@ class KeptProgress(WorkflowProgress):
     """Progress in a journal, while this process has the workflow."""
 
     def __init__(
-        self, journal: Journal, writer: RunJournal, state: RunState, budget: RunBudget, *, caller: Caller
+        self,
+        journal: Journal,
+        writer: RunJournal,
+        state: RunState,
+        budget: RunBudget,
+        *,
+        caller: Caller,
     ) -> None:
         super().__init__(state, budget)
         self.caller: Caller = caller
@@ -157,7 +187,8 @@ class KeptProgress(WorkflowProgress):
         )
         with _recording(self.state.run):
             await self._writer.end_step(self.state.values, row)
-        # Another process may have asked for the end while this step was taken: no other step begins then.
+        # Another process may have asked for the end while this step was taken: no other
+        # step begins then.
         self.is_cancelled = self.is_cancelled or self._writer.is_cancelling
 
     async def end(self, result: WorkflowResult) -> None:
@@ -278,16 +309,28 @@ def workflow_of(folded: Folded) -> WorkflowSteps:
 def _require_workflow(folded: Folded, request: ResumeRequest) -> WorkflowSteps:
     run, workflow, end = folded.row.id, workflow_of(folded), folded.termination
     if request.messages:
-        raise RunRefused(f"run {run} is a workflow, whose prompt is the one that it began with", "leave the prompt out")
-    # A cancelled workflow has ended for good, and so has one that came to its end. One that failed can be tried again.
+        raise RunRefused(
+            f"run {run} is a workflow, whose prompt is the one that it began with",
+            "leave the prompt out",
+        )
+    # A cancelled workflow has ended for good, and so has one that came to its end. One
+    # that failed can be tried again.
     if end is not None and (end.is_planned or end.reason == "cancelled"):
-        raise RunRefused(f"run {run} has ended: {end.reason}", "start the workflow again")
+        raise RunRefused(
+            f"run {run} has ended: {end.reason}", "start the workflow again"
+        )
     return workflow
 
 
 def _first_state(request: WorkflowRequest, name: str) -> RunState:
     messages = [user_message(request.prompt)] if request.prompt else []
-    return RunState(run=request.run_id, trace_id=request.trace_id, agent_id=name, plan="", messages=messages)
+    return RunState(
+        run=request.run_id,
+        trace_id=request.trace_id,
+        agent_id=name,
+        plan="",
+        messages=messages,
+    )
 
 
 def _name_of(workflow: WorkflowSteps) -> str:

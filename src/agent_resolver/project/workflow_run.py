@@ -6,8 +6,18 @@ from contextlib import asynccontextmanager
 
 from agent_resolver.project.errors import RefusedStep
 from agent_resolver.project.run import ProjectRuns
-from agent_resolver.project.workflow import StepResult, content_digest, plan_steps, step_prompt
-from agent_resolver.project.workflow_event import WorkflowEvent, WorkflowSink, WorkflowStepEnded, WorkflowStepStarted
+from agent_resolver.project.workflow import (
+    StepResult,
+    content_digest,
+    plan_steps,
+    step_prompt,
+)
+from agent_resolver.project.workflow_event import (
+    WorkflowEvent,
+    WorkflowSink,
+    WorkflowStepEnded,
+    WorkflowStepStarted,
+)
 from agent_resolver.project.workflow_progress import (
     KeptProgress,
     WorkflowProgress,
@@ -22,7 +32,13 @@ from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.loop.calling import INTERRUPTED
 from agent_resolver.runtime.message import user_message
 from agent_resolver.runtime.plan import ResolvedRunPlan
-from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, Termination, spent
+from agent_resolver.runtime.run import (
+    ResumeRequest,
+    RunRequest,
+    RunResult,
+    Termination,
+    spent,
+)
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.limit import MAX_WORKFLOW_BYTES
 from agent_resolver.schema.workflow import WorkflowStep, WorkflowSteps
@@ -53,11 +69,14 @@ async def start_workflow(
         RefusedStep: A step cannot start. If that is found before the first one starts, nothing is kept.
         RunRefused: The workflow cannot be recorded.
     """
-    # All steps are planned before anything is kept, so that a workflow which cannot run leaves nothing behind.
+    # All steps are planned before anything is kept, so that a workflow which cannot run
+    # leaves nothing behind.
     await _prepare(runs, plan_steps(runs.runtime, workflow.steps))
     progress = await begin_progress(_journal_of(runs), workflow, request, runs.caller)
     async with _held(progress, runs):
-        return await run_workflow(workflow.steps, request, run_step or runs.take_step, sink, progress)
+        return await run_workflow(
+            workflow.steps, request, run_step or runs.take_step, sink, progress
+        )
 
 
 async def resume_workflow(
@@ -75,7 +94,9 @@ async def resume_workflow(
         RunRefused: There is no such workflow, another process has it, or it has ended.
         RefusedStep: A step cannot start or go on, for instance because its agent changed while it waited.
     """
-    workflow, progress = await take_up_progress(_journal_of(runs), request, request.caller or runs.caller)
+    workflow, progress = await take_up_progress(
+        _journal_of(runs), request, request.caller or runs.caller
+    )
     resumed = WorkflowRequest(
         prompt=progress.prompt,
         streams=request.streams,
@@ -87,13 +108,18 @@ async def resume_workflow(
         # A step that is done needs no plan: its agent may be gone meanwhile.
         left = workflow.steps[len(progress.done(workflow.steps)) :]
         await _prepare(runs, plan_steps(runs.runtime, left, progress.state.limits))
-        return await run_workflow(workflow.steps, resumed, run_step or runs.take_step, sink, progress)
+        return await run_workflow(
+            workflow.steps, resumed, run_step or runs.take_step, sink, progress
+        )
 
 
 def has_changed(workflow: WorkflowSteps, users: frozenset[int]) -> bool:
     """True if the file of a workflow is not as it was when the workflow began, or not there."""
     try:
-        return content_digest(read_bounded(workflow.file, MAX_WORKFLOW_BYTES, users)) != workflow.digest
+        return (
+            content_digest(read_bounded(workflow.file, MAX_WORKFLOW_BYTES, users))
+            != workflow.digest
+        )
     except FileError:
         return True
 
@@ -101,7 +127,9 @@ def has_changed(workflow: WorkflowSteps, users: frozenset[int]) -> bool:
 def _journal_of(runs: ProjectRuns) -> Journal:
     journal = runs.runtime.journal
     if journal is None:
-        raise RunRefused("runs are kept in memory alone here, and a workflow could not go on")
+        raise RunRefused(
+            "runs are kept in memory alone here, and a workflow could not go on"
+        )
     return journal
 
 
@@ -141,8 +169,14 @@ async def run_workflow(
     progress = progress or new_progress(request)
     events = _Events(request.run_id, len(steps), sink)
     done = progress.done(steps)
-    # This is the result where no step is left: the last process had taken all of them, and was gone before it said so.
-    result = WorkflowResult(run=request.run_id, step=steps[0], termination=Termination(reason="natural_end"), done=done)
+    # This is the result where no step is left: the last process had taken all of them,
+    # and was gone before it said so.
+    result = WorkflowResult(
+        run=request.run_id,
+        step=steps[0],
+        termination=Termination(reason="natural_end"),
+        done=done,
+    )
     for step in steps[len(done) :]:
         result.step = step
         ran = await _take(step, request, run_step, events, progress, result)
@@ -169,10 +203,12 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
     result: WorkflowResult,
 ) -> RunResult | None:
     """Take one step, and put into the result how it ended; None if it was not begun."""
-    # Its run may have come to its end in a process that was gone before it could write so for the workflow.
+    # Its run may have come to its end in a process that was gone before it could write
+    # so for the workflow.
     run_id, ran = await progress.next_run(step)
     budget = progress.budget_for(run_id)
-    # The budget concerns a run that is still to begin: one that came to its end has been paid already.
+    # The budget concerns a run that is still to begin: one that came to its end has
+    # been paid already.
     if ran is None and (end := _end_before(progress, budget)):
         result.termination = end
         await events.end(step, "", result)
@@ -216,11 +252,16 @@ def _end_before(progress: WorkflowProgress, budget: RunBudget) -> Termination | 
         "cost": budget.max_cost,
         "seconds": budget.max_seconds,
     }
-    # None means that the budget sets no limit of this kind; only 0 means that nothing is left.
+    # None means that the budget sets no limit of this kind; only 0 means that nothing
+    # is left.
     kind = next((kind for kind, amount in left.items() if amount == 0), "")
     if not kind:
         return None
-    return Termination(reason="stopped", code=f"budget_{kind}", message="The budget of the workflow is used up")
+    return Termination(
+        reason="stopped",
+        code=f"budget_{kind}",
+        message="The budget of the workflow is used up",
+    )
 
 
 def _set_totals(result: WorkflowResult, progress: WorkflowProgress) -> None:
@@ -251,7 +292,9 @@ class _Events:
             )
         )
 
-    async def end(self, step: WorkflowStep, run_id: str, so_far: WorkflowResult) -> None:
+    async def end(
+        self, step: WorkflowStep, run_id: str, so_far: WorkflowResult
+    ) -> None:
         await self._send(
             WorkflowStepEnded(
                 run=self._run,

@@ -63,7 +63,8 @@ def members(folder: str) -> Iterator[Member]:
 def _has_requires(reading: Reading, raw: bytes) -> bool:
     if isinstance(reading.tree, Mapping) and reading.tree.items:
         return any(item.key == "requires" for item in reading.tree.items)
-    # The search begins behind the opening dashes. Without a closing line, the key may be anywhere in the file.
+    # The search begins behind the opening dashes. Without a closing line, the key may
+    # be anywhere in the file.
     closing = _CLOSING.search(raw, 4)
     return _KEY.search(raw, 0, closing.start() if closing else len(raw)) is not None
 

@@ -1,4 +1,6 @@
-from agent_resolver.reasoner.acceptance import InProcessAcceptance as InProcessAcceptance
+from agent_resolver.reasoner.acceptance import (
+    InProcessAcceptance as InProcessAcceptance,
+)
 from agent_resolver.reasoner.acceptance_conformance import (
     ACCEPTANCE_CHECKS as ACCEPTANCE_CHECKS,
     AcceptanceCheck as AcceptanceCheck,
@@ -9,7 +11,10 @@ from agent_resolver.reasoner.acceptance_process import (
 )
 from agent_resolver.reasoner.artifact import Artifacts as Artifacts
 from agent_resolver.reasoner.checkpoint import StoreSaver as StoreSaver
-from agent_resolver.reasoner.context_binder import bind_context as bind_context, missing_claims as missing_claims
+from agent_resolver.reasoner.context_binder import (
+    bind_context as bind_context,
+    missing_claims as missing_claims,
+)
 from agent_resolver.reasoner.context_conformance import (
     HEALTH_CHECKS as HEALTH_CHECKS,
     RETRIEVER_CHECKS as RETRIEVER_CHECKS,
@@ -27,7 +32,10 @@ from agent_resolver.reasoner.errors import (
     UnknownTask as UnknownTask,
 )
 from agent_resolver.reasoner.evaluation import evaluate_planner as evaluate_planner
-from agent_resolver.reasoner.graph import GateAnswer as GateAnswer, recursion_limit as recursion_limit
+from agent_resolver.reasoner.graph import (
+    GateAnswer as GateAnswer,
+    recursion_limit as recursion_limit,
+)
 from agent_resolver.reasoner.knowledge_budget import (
     MAX_HEALTH_CHARACTERS as MAX_HEALTH_CHARACTERS,
     MAX_SNIPPET_TOKENS as MAX_SNIPPET_TOKENS,
@@ -36,7 +44,10 @@ from agent_resolver.reasoner.knowledge_budget import (
     health_summary as health_summary,
     measured_snippet as measured_snippet,
 )
-from agent_resolver.reasoner.memory import MemoryHealth as MemoryHealth, MemoryRetriever as MemoryRetriever
+from agent_resolver.reasoner.memory import (
+    MemoryHealth as MemoryHealth,
+    MemoryRetriever as MemoryRetriever,
+)
 from agent_resolver.reasoner.planner.agent_port import (
     AgentQuestion as AgentQuestion,
     AgentReply as AgentReply,
@@ -58,7 +69,9 @@ from agent_resolver.reasoner.port import (
     Planner as Planner,
     Retriever as Retriever,
 )
-from agent_resolver.reasoner.sealed_serializer import SealedSerializer as SealedSerializer
+from agent_resolver.reasoner.sealed_serializer import (
+    SealedSerializer as SealedSerializer,
+)
 from agent_resolver.reasoner.stage_telemetry import StageTelemetry as StageTelemetry
 from agent_resolver.reasoner.task_context import (
     Needed as Needed,
@@ -67,5 +80,9 @@ from agent_resolver.reasoner.task_context import (
     TaskContext as TaskContext,
 )
 from agent_resolver.reasoner.task_view import TaskView as TaskView
-from agent_resolver.reasoner.tasks import TaskHome as TaskHome, TaskRequest as TaskRequest, Tasks as Tasks
+from agent_resolver.reasoner.tasks import (
+    TaskHome as TaskHome,
+    TaskRequest as TaskRequest,
+    Tasks as Tasks,
+)
 from agent_resolver.reasoner.update import Update as Update

@@ -13,9 +13,14 @@ from agent_resolver.schema.descriptor import Descriptor
 class InProcessAcceptance:
     """An `AcceptanceRunner` without a process of its own: a draft that never ends would never end here either."""
 
-    async def run(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> AcceptanceRun:
+    async def run(
+        self, blueprint: Blueprint, tools: Mapping[str, Descriptor]
+    ) -> AcceptanceRun:
         """Run every acceptance test."""
-        tests = (run_acceptance_test(blueprint, test, tools, value_faults) for test in blueprint.acceptance_tests)
+        tests = (
+            run_acceptance_test(blueprint, test, tools, value_faults)
+            for test in blueprint.acceptance_tests
+        )
         return AcceptanceRun(tests=tuple(tests), isolation="none")
 
 

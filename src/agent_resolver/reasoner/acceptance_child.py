@@ -26,8 +26,12 @@ def main() -> None:
     """Run all tests of the job, and end without more ado: there is nothing to put in order."""
     die_with_parent(int(sys.argv[2]))
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=TestJob)
-    tools = {tool.id: _descriptor_of(tool.id, tool.input_schema, tool.output_schema) for tool in job.tools}
-    # The first use of each library may open files, and must come before nothing can be opened any more.
+    tools = {
+        tool.id: _descriptor_of(tool.id, tool.input_schema, tool.output_schema)
+        for tool in job.tools
+    }
+    # The first use of each library may open files, and must come before nothing can be
+    # opened any more.
     value_faults("1970-01-01", {"type": "string", "format": "date", "pattern": "^1"})
     limit_resources(job.seconds, job.memory_bytes, job.output_bytes)
     is_confined = refuse_system_calls()
@@ -38,11 +42,21 @@ def main() -> None:
     os._exit(0)
 
 
-def _descriptor_of(tool: str, input_schema: dict[str, object], output_schema: dict[str, object] | None) -> Descriptor:
-    return Descriptor(id=tool, description="", input_schema=input_schema, output_schema=output_schema, source="test")
+def _descriptor_of(
+    tool: str, input_schema: dict[str, object], output_schema: dict[str, object] | None
+) -> Descriptor:
+    return Descriptor(
+        id=tool,
+        description="",
+        input_schema=input_schema,
+        output_schema=output_schema,
+        source="test",
+    )
 
 
-def _result_of(blueprint: Blueprint, test: AcceptanceTest, tools: dict[str, Descriptor]) -> TestResult:
+def _result_of(
+    blueprint: Blueprint, test: AcceptanceTest, tools: dict[str, Descriptor]
+) -> TestResult:
     """The result of one test, also where the draft exhausts what the process may use."""
     try:
         return run_acceptance_test(blueprint, test, tools, value_faults)
@@ -56,5 +70,6 @@ def _result_of(blueprint: Blueprint, test: AcceptanceTest, tools: dict[str, Desc
 
 
 def _write_line(value: object) -> None:
-    # The line is written at once, without a buffer: a later crash must not take the results of earlier tests with it.
+    # The line is written at once, without a buffer: a later crash must not take the
+    # results of earlier tests with it.
     os.write(1, msgspec.json.encode(value) + b"\n")

@@ -18,20 +18,49 @@ from agent_resolver.schema.descriptor import Descriptor
 
 AcceptanceCheck = Callable[[AcceptanceRunner], Coroutine[Any, Any, None]]
 
-_TITLE: Final = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
-_NUMBER: Final = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+_TITLE: Final = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}},
+    "required": ["title"],
+}
+_NUMBER: Final = {
+    "type": "object",
+    "properties": {"number": {"type": "integer"}},
+    "required": ["number"],
+}
 _TOOL: Final = Descriptor(
-    id="notes.add", description="Add a note.", input_schema=_TITLE, output_schema=_NUMBER, source="test"
+    id="notes.add",
+    description="Add a note.",
+    input_schema=_TITLE,
+    output_schema=_NUMBER,
+    source="test",
 )
 _TOOLS: Final[Mapping[str, Descriptor]] = {_TOOL.id: _TOOL}
-_PASSING: Final = {"name": "a note", "input": {"title": "a"}, "results": {"add": {"number": 1}}, "output": 1}
+_PASSING: Final = {
+    "name": "a note",
+    "input": {"title": "a"},
+    "results": {"add": {"number": 1}},
+    "output": 1,
+}
 
 
 def _draft(*tests: dict[str, Any], capability: str = "notes.add") -> Blueprint:
-    step = {"id": "add", "capability": capability, "input_mapping": {"title": "${input.title}"}}
+    step = {
+        "id": "add",
+        "capability": capability,
+        "input_mapping": {"title": "${input.title}"},
+    }
     document = {
-        "blueprint_metadata": {"id": "plans.note", "version": "1.0.0", "description": "Add a note."},
-        "dag": {"input_schema": _TITLE, "steps": [step], "output_mapping": "${steps.add.number}"},
+        "blueprint_metadata": {
+            "id": "plans.note",
+            "version": "1.0.0",
+            "description": "Add a note.",
+        },
+        "dag": {
+            "input_schema": _TITLE,
+            "steps": [step],
+            "output_mapping": "${steps.add.number}",
+        },
         "acceptance_tests": tests,
     }
     return msgspec.convert(document, Blueprint)
@@ -43,7 +72,9 @@ async def _a_test_that_fits_passes(runner: AcceptanceRunner) -> None:
 
 
 async def _results_come_in_the_order_of_the_tests(runner: AcceptanceRunner) -> None:
-    tests = [{**_PASSING, "name": f"test {number}", "output": number} for number in (3, 1, 2)]
+    tests = [
+        {**_PASSING, "name": f"test {number}", "output": number} for number in (3, 1, 2)
+    ]
     found = await runner.run(_draft(*tests), _TOOLS)
     assert [(test.name, test.passed) for test in found.tests] == [
         ("test 3", False),
@@ -53,8 +84,8 @@ async def _results_come_in_the_order_of_the_tests(runner: AcceptanceRunner) -> N
 
 
 async def _a_failed_test_says_why(runner: AcceptanceRunner) -> None:
-    # In this order: another output, a result that is missing, a result and an input of a wrong type, and a result for a
-    # step that is not there.
+    # In this order: another output, a result that is missing, a result and an input of
+    # a wrong type, and a result for a step that is not there.
     wrong: tuple[dict[str, Any], ...] = (
         {**_PASSING, "output": 2},
         {**_PASSING, "results": {}},
@@ -64,12 +95,16 @@ async def _a_failed_test_says_why(runner: AcceptanceRunner) -> None:
     )
     found = await runner.run(_draft(*wrong), _TOOLS)
     assert not any(test.passed for test in found.tests), f"one passed: {found.tests}"
-    assert all(test.message for test in found.tests), f"one has no message: {found.tests}"
+    assert all(test.message for test in found.tests), (
+        f"one has no message: {found.tests}"
+    )
 
 
 async def _a_tool_that_is_not_known_fails_the_test(runner: AcceptanceRunner) -> None:
     found = await runner.run(_draft(_PASSING, capability="notes.other"), _TOOLS)
-    assert [test.passed for test in found.tests] == [False], "a plan that calls another tool passed"
+    assert [test.passed for test in found.tests] == [False], (
+        "a plan that calls another tool passed"
+    )
 
 
 async def _a_draft_without_tests_has_no_results(runner: AcceptanceRunner) -> None:

@@ -30,11 +30,13 @@ from agent_resolver.schema.planning import Isolation, TestResult
 
 _PACKAGES: Final = str(Path(__file__).parents[2])
 _START: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from agent_resolver.reasoner.acceptance_child import main; main()"
+    "import sys; sys.path.append(sys.argv[1]); from "
+    "agent_resolver.reasoner.acceptance_child import main; main()"
 )
 _MAX_JOB_BYTES: Final = 16_000_000
 _MAX_MESSAGE: Final = 500
-# A draft that exhausts its memory or its stack brings about one of these signals, and not an exception.
+# A draft that exhausts its memory or its stack brings about one of these signals, and
+# not an exception.
 _CRASHES: Final = frozenset({signal.SIGABRT, signal.SIGILL, signal.SIGSEGV})
 
 
@@ -50,19 +52,29 @@ class AcceptanceBounds(Struct, frozen=True, kw_only=True):
 class IsolatedAcceptance:
     """An `AcceptanceRunner` with a confined process for each draft."""
 
-    def __init__(self, bounds: AcceptanceBounds | None = None, interpreter: str = sys.executable) -> None:
+    def __init__(
+        self, bounds: AcceptanceBounds | None = None, interpreter: str = sys.executable
+    ) -> None:
         self._bounds = bounds or AcceptanceBounds()
         self._interpreter = interpreter
 
-    async def run(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> AcceptanceRun:
+    async def run(
+        self, blueprint: Blueprint, tools: Mapping[str, Descriptor]
+    ) -> AcceptanceRun:
         """Run every acceptance test; one that does not end by itself fails, and so do those after it."""
-        # A draft without tests breaks a rule of Ops in any case, so that no process is started for it.
+        # A draft without tests breaks a rule of Ops in any case, so that no process is
+        # started for it.
         if not blueprint.acceptance_tests:
             return AcceptanceRun(tests=(), isolation="none")
         try:
             job = msgspec.json.encode(self._job(blueprint, tools))
         except RecursionError:
-            return _completed(blueprint, "none", (), "The draft or a schema of its tools nests too deeply to be tried")
+            return _completed(
+                blueprint,
+                "none",
+                (),
+                "The draft or a schema of its tools nests too deeply to be tried",
+            )
         if len(job) > _MAX_JOB_BYTES:
             reason = f"The draft and the schemas of its tools are larger than {_MAX_JOB_BYTES:,} bytes"
             return _completed(blueprint, "none", (), reason)
@@ -70,20 +82,26 @@ class IsolatedAcceptance:
         try:
             lines, reason = await asyncio.to_thread(child.run, job)
         finally:
-            # The task may have been cancelled, and would leave the process to its own bounds.
+            # The task may have been cancelled, and would leave the process to its own
+            # bounds.
             child.kill()
         isolation, tests = _read_lines(lines)
         return _completed(blueprint, isolation, tests, reason)
 
     def _job(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> TestJob:
-        # The job has only the tools that the draft calls: a project may have a thousand, and the job is bounded in
-        # size.
+        # The job has only the tools that the draft calls: a project may have a
+        # thousand, and the job is bounded in size.
         used = {step.capability for step in blueprint.dag.steps}
         known = [tool for name, tool in sorted(tools.items()) if name in used]
         return TestJob(
             blueprint=blueprint,
             tools=tuple(
-                TestTool(id=tool.id, input_schema=tool.input_schema, output_schema=tool.output_schema) for tool in known
+                TestTool(
+                    id=tool.id,
+                    input_schema=tool.input_schema,
+                    output_schema=tool.output_schema,
+                )
+                for tool in known
             ),
             seconds=self._bounds.seconds,
             memory_bytes=self._bounds.memory_bytes,
@@ -107,28 +125,36 @@ class _Child:
             What it wrote, and why it did not write more; the reason is empty for a process that ended by itself.
         """
         try:
-            with tempfile.TemporaryDirectory(prefix="agent-test-", ignore_cleanup_errors=True) as folder:
+            with tempfile.TemporaryDirectory(
+                prefix="agent-test-", ignore_cleanup_errors=True
+            ) as folder:
                 return self._run_in(folder, job)
         except OSError as error:
             return b"", f"No process can be started for it: {error.strerror or error}"
 
     def _run_in(self, folder: str, job: bytes) -> tuple[bytes, str]:
-        # Files, and no pipes: the size of a file is bounded, and neither side waits for the other.
+        # Files, and no pipes: the size of a file is bounded, and neither side waits for
+        # the other.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as written:
             given.write(job)
             given.seek(0)
             process = self._start(folder, given, written)
             with suppress(OSError):
-                # The process is in it: now it can make nothing there, and nothing stays if we are killed.
+                # The process is in it: now it can make nothing there, and nothing stays
+                # if we are killed.
                 Path(folder).rmdir()
             is_ended = _wait(process, self._bounds.seconds)
             self.kill()
             process.wait()
             written.seek(0)
             lines = written.read(self._bounds.output_bytes)
-        return lines, _reason_of(process.returncode, self._bounds) if is_ended else _too_slow(self._bounds)
+        return lines, _reason_of(
+            process.returncode, self._bounds
+        ) if is_ended else _too_slow(self._bounds)
 
-    def _start(self, folder: str, given: IO[bytes], written: IO[bytes]) -> "subprocess.Popen[bytes]":
+    def _start(
+        self, folder: str, given: IO[bytes], written: IO[bytes]
+    ) -> "subprocess.Popen[bytes]":
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, with our own words
             [self._interpreter, "-I", "-c", _START, _PACKAGES, str(os.getpid())],
             stdin=given,
@@ -160,7 +186,8 @@ class _Child:
 def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
     """Wait for the end of a process; False if it takes longer."""
     try:
-        # `Popen.wait` would look every 50 milliseconds. This does not collect the process: its id stays its own.
+        # `Popen.wait` would look every 50 milliseconds. This does not collect the
+        # process: its id stays its own.
         watched = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
         # Another system than Linux, or an old one.
@@ -218,16 +245,26 @@ def _read_lines(lines: bytes) -> tuple[Isolation, tuple[TestResult, ...]]:
     return isolation, tuple(tests)
 
 
-def _completed(blueprint: Blueprint, isolation: Isolation, tests: tuple[TestResult, ...], reason: str) -> AcceptanceRun:
+def _completed(
+    blueprint: Blueprint,
+    isolation: Isolation,
+    tests: tuple[TestResult, ...],
+    reason: str,
+) -> AcceptanceRun:
     """The results of all tests, in their order: the one that did not end has its reason, those after it did not run."""
     found: list[TestResult] = []
     for place, test in enumerate(blueprint.acceptance_tests):
-        # The output comes from a process that ran a draft: a result that is not for this test does not count.
+        # The output comes from a process that ran a draft: a result that is not for
+        # this test does not count.
         if place < len(tests) and tests[place].name == test.name:
             found.append(tests[place])
             continue
         message = reason or "Its process ended without a result"
         if place > len(tests):
             message = f"Not run: the test before it did not end. {message}"
-        found.append(TestResult(name=test.name, passed=False, message=shorten(message, _MAX_MESSAGE)))
+        found.append(
+            TestResult(
+                name=test.name, passed=False, message=shorten(message, _MAX_MESSAGE)
+            )
+        )
     return AcceptanceRun(tests=tuple(found), isolation=isolation)

@@ -38,9 +38,14 @@ class Artifacts:
 
         def put(transaction: Transaction) -> None:
             if lease is not None:
-                # A process that lost the task must not write what the next owner of the task would then refer to.
+                # A process that lost the task must not write what the next owner of the
+                # task would then refer to.
                 transaction.require(lease)
-            transaction.put(ARTIFACTS, ArtifactRow(task=task, digest=reference, body=body), only_new=True)
+            transaction.put(
+                ARTIFACTS,
+                ArtifactRow(task=task, digest=reference, body=body),
+                only_new=True,
+            )
 
         await self._store.write(put)
         return reference
@@ -51,11 +56,15 @@ class Artifacts:
         Raises:
             DamagedTask: It is not there, was edited, or is not of this kind.
         """
-        row = await self._store.read(lambda snapshot: snapshot.get(ARTIFACTS, task, reference))
+        row = await self._store.read(
+            lambda snapshot: snapshot.get(ARTIFACTS, task, reference)
+        )
         if row is None:
             raise DamagedTask(task, f"{reference} is missing")
         try:
-            return msgspec.json.decode(self._seal.open(row.body, artifact_purpose(task, reference)), type=kind)
+            return msgspec.json.decode(
+                self._seal.open(row.body, artifact_purpose(task, reference)), type=kind
+            )
         except (ValueError, msgspec.ValidationError) as error:
             raise DamagedTask(task, f"{reference}: {error}") from error
 

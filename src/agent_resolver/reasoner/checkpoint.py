@@ -36,7 +36,12 @@ class StoreSaver(BaseCheckpointSaver[str]):
     """Keeps the checkpoints of graphs in a store that can lend a connection to SQLite or to Postgres."""
 
     def __init__(
-        self, store: Store, seal: Seal, *, lease: Lease | None = None, keep_step: KeepStep | None = None
+        self,
+        store: Store,
+        seal: Seal,
+        *,
+        lease: Lease | None = None,
+        keep_step: KeepStep | None = None,
     ) -> None:
         """A saver.
 
@@ -52,7 +57,7 @@ class StoreSaver(BaseCheckpointSaver[str]):
         self._lease = lease
         self._keep_step = keep_step
 
-    # Writing ----------------------------------------------------------------------------------------------------------
+    # Writing --------------------------------------------------------------------------
 
     async def aput(
         self,
@@ -65,7 +70,9 @@ class StoreSaver(BaseCheckpointSaver[str]):
 
         def put(transaction: Transaction) -> RunnableConfig:
             self._require_lease(transaction)
-            kept = self._upstream(transaction, config).put(config, checkpoint, metadata, new_versions)
+            kept = self._upstream(transaction, config).put(
+                config, checkpoint, metadata, new_versions
+            )
             if self._keep_step is not None:
                 self._keep_step(transaction, checkpoint, new_versions)
             return kept
@@ -73,28 +80,41 @@ class StoreSaver(BaseCheckpointSaver[str]):
         return await self._store.write(put)
 
     async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """Keep what a node returned, until the next checkpoint has it."""
 
         def put(transaction: Transaction) -> None:
             self._require_lease(transaction)
-            self._upstream(transaction, config).put_writes(config, writes, task_id, task_path)
+            self._upstream(transaction, config).put_writes(
+                config, writes, task_id, task_path
+            )
 
         await self._store.write(put)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove a thread."""
-        await self._store.write(lambda transaction: delete_thread(transaction, thread_id))
+        await self._store.write(
+            lambda transaction: delete_thread(transaction, thread_id)
+        )
 
-    # Reading ----------------------------------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The newest checkpoint of a thread, or the one that is asked for."""
-        # Only a transaction lends its connection, so that also a read goes through `write`.
-        return await self._store.write(lambda transaction: self.read_in(transaction, config))
+        # Only a transaction lends its connection, so that also a read goes through
+        # `write`.
+        return await self._store.write(
+            lambda transaction: self.read_in(transaction, config)
+        )
 
-    def read_in(self, transaction: Transaction, config: RunnableConfig) -> CheckpointTuple | None:
+    def read_in(
+        self, transaction: Transaction, config: RunnableConfig
+    ) -> CheckpointTuple | None:
         """The same as a part of other work."""
         return self._upstream(transaction, config).get_tuple(config)
 
@@ -113,7 +133,8 @@ class StoreSaver(BaseCheckpointSaver[str]):
             for each in _configs_of_threads(transaction, config):
                 saver = self._upstream(transaction, each)
                 found += saver.list(each, filter=filter, before=before, limit=limit)
-            # Each thread gives up to the limit, and the limit holds for all of them together.
+            # Each thread gives up to the limit, and the limit holds for all of them
+            # together.
             return found[:limit]
 
         for checkpoint in await self._store.write(read):
@@ -123,32 +144,46 @@ class StoreSaver(BaseCheckpointSaver[str]):
         if self._lease is not None:
             transaction.require(self._lease)
 
-    def _upstream(self, transaction: Transaction, config: RunnableConfig) -> "SqliteSaver | SealedPostgresSaver":
-        # The saver works inside the transaction of the store. On a connection of its own it would commit by itself.
+    def _upstream(
+        self, transaction: Transaction, config: RunnableConfig
+    ) -> "SqliteSaver | SealedPostgresSaver":
+        # The saver works inside the transaction of the store. On a connection of its
+        # own it would commit by itself.
         connection = transaction.lend()
-        serializer = SealedSerializer(self._seal, str(config["configurable"]["thread_id"]))
+        serializer = SealedSerializer(
+            self._seal, str(config["configurable"]["thread_id"])
+        )
         if is_postgres(connection):
             with needing_extra("postgres"):
-                from agent_resolver.reasoner.postgres_checkpoint import SealedPostgresSaver
+                from agent_resolver.reasoner.postgres_checkpoint import (
+                    SealedPostgresSaver,
+                )
             return SealedPostgresSaver(connection, serializer)
         from langgraph.checkpoint.sqlite import SqliteSaver
 
         saver = SqliteSaver(connection, serde=serializer)
-        # The tables are there since the migration; to make them here would commit our transaction.
+        # The tables are there since the migration; to make them here would commit our
+        # transaction.
         saver.is_setup = True
         return saver
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's port
         """The version of a channel after `current`: it counts up, and has nothing random in it."""
-        # LangGraph's own versions have a random part after the dot. Without it, the same task writes the same
-        # checkpoints.
+        # LangGraph's own versions have a random part after the dot. Without it, the
+        # same task writes the same checkpoints.
         number = 0 if current is None else int(str(current).partition(".")[0])
         return f"{number + 1:032}"
 
 
-def _configs_of_threads(transaction: Transaction, config: RunnableConfig | None) -> list[RunnableConfig]:
+def _configs_of_threads(
+    transaction: Transaction, config: RunnableConfig | None
+) -> list[RunnableConfig]:
     """One config for each thread that is asked for: each thread is sealed for itself."""
     if config is not None and config["configurable"].get("thread_id") is not None:
         return [config]
-    rows = transaction.lend().execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
-    return [{"configurable": {"thread_id": str(thread)}} for (thread,) in rows.fetchall()]
+    rows = transaction.lend().execute(
+        "SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id"
+    )
+    return [
+        {"configurable": {"thread_id": str(thread)}} for (thread,) in rows.fetchall()
+    ]

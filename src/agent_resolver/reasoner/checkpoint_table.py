@@ -56,22 +56,38 @@ def boxed_checkpoint(found: CheckpointRow, seal: Seal) -> BoxedCheckpoint:
         ValueError: This program did not write it, or not with this key.
     """
     kind = kind_of_sealed(found.type, found.content)
-    # The only format that checkpoints of tasks are written in: any other was put there by another program.
+    # The only format that checkpoints of tasks are written in: any other was put there
+    # by another program.
     if kind != "msgpack":
         raise ValueError(f"a checkpoint claims to be `{kind[:20]}`")
     content = seal.open(found.content, checkpoint_purpose(found.thread, kind))
     sealed = seal.close(content, checkpoint_purpose(found.thread, "bytes"))
-    # Nothing of it is read again but the version of the format, which is that of the checkpoint inside.
+    # Nothing of it is read again but the version of the format, which is that of the
+    # checkpoint inside.
     try:
         inside = msgspec.msgpack.decode(content, type=_Checkpoint)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"a checkpoint cannot be read: {error}") from error
     version = f"{found.checkpoint}.moved"
-    box = {"v": inside.v, "id": found.checkpoint, "ts": inside.ts, "channel_versions": {CHANNEL: version}}
-    document = msgspec.json.encode({**box, "channel_values": {}, "versions_seen": {}, "updated_channels": None})
+    box = {
+        "v": inside.v,
+        "id": found.checkpoint,
+        "ts": inside.ts,
+        "channel_versions": {CHANNEL: version},
+    }
+    document = msgspec.json.encode(
+        {**box, "channel_values": {}, "versions_seen": {}, "updated_channels": None}
+    )
     metadata = found.metadata or "{}"
     return BoxedCheckpoint(
-        blob=(found.thread, found.namespace, CHANNEL, version, f"bytes+{seal.cipher}", sealed),
+        blob=(
+            found.thread,
+            found.namespace,
+            CHANNEL,
+            version,
+            f"bytes+{seal.cipher}",
+            sealed,
+        ),
         row=(
             found.thread,
             found.namespace,

@@ -35,7 +35,8 @@ def bind_context(  # noqa: PLR0913, PLR0917 - the facts of a context
     """
     _require_environment(caller, environment)
     return GoldenContext(
-        # Names come from settings and tokens, and are cut to the length that the schema of a context allows.
+        # Names come from settings and tokens, and are cut to the length that the schema
+        # of a context allows.
         app_id=app_id[:_MAX_NAME],
         environment=environment,
         initiator_id=caller.id[:_MAX_NAME],
@@ -63,8 +64,13 @@ def missing_claims(caller: Caller) -> tuple[str, ...]:
 def _require_environment(caller: Caller, environment: str) -> None:
     known = get_args(Environment)
     if environment not in known:
-        raise RefusedEnvironment(environment, "there is no such environment", f"choose one of: {', '.join(known)}")
-    # Without an issuer, callers have the names that their machine gives them; in `prd` a name has to be proven.
+        raise RefusedEnvironment(
+            environment,
+            "there is no such environment",
+            f"choose one of: {', '.join(known)}",
+        )
+    # Without an issuer, callers have the names that their machine gives them; in `prd`
+    # a name has to be proven.
     if environment == "prd" and not caller.is_verified:
         problem = f"no issuer vouches for {caller.id}"
         hint = "name an issuer in `[identity]` of agent.toml and give a token of it, or choose `dev` or `stg`"

@@ -27,19 +27,33 @@ _DOCUMENTS: Final = {
     "guides/vpn.md": "The VPN asks for a certificate. Renew the certificate every year.",
 }
 _QUESTION: Final = "How do I renew the certificate of the VPN?"
-# Syntax of query languages, control and bidirectional characters, a lone surrogate, and a text without end.
-_HOSTILE: Final = ("", " ", '"', "' OR 1=1 --", "AND NOT (", "*", "\x00", "\u202e", "\ud800", "ü" * 100_000)
+# Syntax of query languages, control and bidirectional characters, a lone surrogate, and
+# a text without end.
+_HOSTILE: Final = (
+    "",
+    " ",
+    '"',
+    "' OR 1=1 --",
+    "AND NOT (",
+    "*",
+    "\x00",
+    "\u202e",
+    "\ud800",
+    "ü" * 100_000,
+)
 _STATES: Final = {"mail": "degraded", "orders": "healthy", "search": "down"}
 _MAX_SUMMARY: Final = 500
 
 
-# Retrievers -----------------------------------------------------------------------------------------------------------
+# Retrievers ---------------------------------------------------------------------------
 
 
 async def _the_best_passage_comes_first(make: MakeRetriever) -> None:
     found = await make(_DOCUMENTS).find(_QUESTION, 3)
     assert found, "nothing was found, though a document has the words of the question"
-    assert found[0].source == "guides/vpn.md", f"the best passage is said to be in {found[0].source}"
+    assert found[0].source == "guides/vpn.md", (
+        f"the best passage is said to be in {found[0].source}"
+    )
 
 
 async def _no_more_is_found_than_was_asked_for(make: MakeRetriever) -> None:
@@ -55,22 +69,30 @@ async def _a_passage_is_part_of_its_document(make: MakeRetriever) -> None:
     for snippet in found:
         document = " ".join(_DOCUMENTS.get(snippet.source, "").split())
         assert snippet.text.strip(), f"a passage of {snippet.source} is empty"
-        assert " ".join(snippet.text.split()) in document, f"{snippet.source} does not have {snippet.text[:100]!r}"
+        assert " ".join(snippet.text.split()) in document, (
+            f"{snippet.source} does not have {snippet.text[:100]!r}"
+        )
     assert len(set(found)) == len(found), "a passage came twice"
 
 
 async def _tokens_are_estimated_as_the_budget_does(make: MakeRetriever) -> None:
     for snippet in await make(_DOCUMENTS).find(_QUESTION, 10):
         expected = measured_snippet(snippet.source, snippet.text).tokens
-        assert snippet.tokens == expected, f"{snippet.tokens} tokens are counted, and not {expected}"
+        assert snippet.tokens == expected, (
+            f"{snippet.tokens} tokens are counted, and not {expected}"
+        )
 
 
 async def _the_same_question_has_the_same_answer(make: MakeRetriever) -> None:
     retriever = make(_DOCUMENTS)
     first = await retriever.find(_QUESTION, 5)
-    assert await retriever.find(_QUESTION, 5) == first, "asked again, it answers something else"
+    assert await retriever.find(_QUESTION, 5) == first, (
+        "asked again, it answers something else"
+    )
     reordered = dict(reversed(_DOCUMENTS.items()))
-    assert await make(reordered).find(_QUESTION, 5) == first, "the order of the documents decides about the answer"
+    assert await make(reordered).find(_QUESTION, 5) == first, (
+        "the order of the documents decides about the answer"
+    )
 
 
 async def _every_text_can_be_asked_for(make: MakeRetriever) -> None:
@@ -100,12 +122,18 @@ RETRIEVER_CHECKS: Final[Mapping[str, RetrieverCheck]] = {
 """Every check by its name."""
 
 
-# Health ---------------------------------------------------------------------------------------------------------------
+# Health -------------------------------------------------------------------------------
 
 
 async def _each_system_is_reported_in_the_order_asked(make: MakeHealth) -> None:
     health = make(_STATES)
-    for systems in ((), ("search",), ("search", "mail", "orders"), ("orders", "search"), ("mail", "mail")):
+    for systems in (
+        (),
+        ("search",),
+        ("search", "mail", "orders"),
+        ("orders", "search"),
+        ("mail", "mail"),
+    ):
         reports = await health.report(systems)
         named = tuple(report.system for report in reports)
         assert named == systems, f"asked for {systems}, it reports {named}"
@@ -120,7 +148,9 @@ async def _each_state_is_the_one_that_is_known(make: MakeHealth) -> None:
 async def _a_system_that_is_not_known_is_unknown(make: MakeHealth) -> None:
     systems = ("payments", "", "mail ", "x" * 10_000, "'; --", "\u202e")
     for report in await make(_STATES).report(systems):
-        assert report.state == "unknown", f"{report.system[:50]!r} is said to be {report.state}"
+        assert report.state == "unknown", (
+            f"{report.system[:50]!r} is said to be {report.state}"
+        )
 
 
 async def _a_report_is_a_known_word_and_a_short_sentence(make: MakeHealth) -> None:

@@ -25,14 +25,20 @@ class UnknownTask(TaskRefused):
     """There is no such task, or it does not concern the caller: the two are not told apart."""
 
     def __init__(self, task: str) -> None:
-        super().__init__(f"There is no task {task[:100]}", "`agent task list` shows those that there are")
+        super().__init__(
+            f"There is no task {task[:100]}",
+            "`agent task list` shows those that there are",
+        )
 
 
 class TaskTaken(TaskRefused):
     """Another process works on the task."""
 
     def __init__(self, task: str) -> None:
-        super().__init__(f"Another process works on task {task}", "wait until it is done: `agent task show`")
+        super().__init__(
+            f"Another process works on task {task}",
+            "wait until it is done: `agent task show`",
+        )
 
 
 class TaskLost(TaskTaken):
@@ -43,7 +49,9 @@ class TooLarge(TaskRefused):
     """A draft, an argument or a result is larger than what a task keeps."""
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"What a task keeps has at most {limit:,} bytes, and this has {size:,}")
+        super().__init__(
+            f"What a task keeps has at most {limit:,} bytes, and this has {size:,}"
+        )
 
 
 class DamagedTask(TaskRefused):
@@ -51,7 +59,10 @@ class DamagedTask(TaskRefused):
 
     def __init__(self, task: str, problem: str) -> None:
         message = f"Task {task} cannot be read: {problem}"
-        super().__init__(message, "put back the state and its key; `agent audit verify` checks the trail")
+        super().__init__(
+            message,
+            "put back the state and its key; `agent audit verify` checks the trail",
+        )
 
 
 class RefusedEnvironment(ResolverError):

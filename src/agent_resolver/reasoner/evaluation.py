@@ -24,7 +24,8 @@ from agent_resolver.schema.golden_context import GoldenContext
 from agent_resolver.schema.golden_path import Answer
 from agent_resolver.schema.planning import Drafted, PlanRequest
 
-# The same for every project and person: a report must not depend on the machine or the user that it was made by.
+# The same for every project and person: a report must not depend on the machine or the
+# user that it was made by.
 _CONTEXT: Final = GoldenContext(
     app_id="eval",
     environment="dev",
@@ -33,9 +34,18 @@ _CONTEXT: Final = GoldenContext(
     clearance_level="RESTRICTED",
     cost_center="eval",
 )
-_CALLER: Final = Caller(id="eval", is_verified=True, scopes=None, clearance="RESTRICTED", cost_center="eval")
+_CALLER: Final = Caller(
+    id="eval", is_verified=True, scopes=None, clearance="RESTRICTED", cost_center="eval"
+)
 _RULES_OF_PLANS: Final = frozenset(
-    {"OPS-TOOL-001", "OPS-FMT-001", "OPS-CLS-001", "OPS-BAT-001", "OPS-CST-001", "OPS-TST-001"}
+    {
+        "OPS-TOOL-001",
+        "OPS-FMT-001",
+        "OPS-CLS-001",
+        "OPS-BAT-001",
+        "OPS-CST-001",
+        "OPS-TST-001",
+    }
 )
 """The rules of Ops that a planner alone can keep. The others depend on the hosts, scopes and secrets of a project, and
 on whether there is a tool that takes a step back."""
@@ -77,7 +87,11 @@ async def evaluate_planner(
         fallbacks.update(planned.fallbacks)
         watch(len(results))
     evaluated = Evaluated(
-        planner=name, set=digest(eval_set), tools=digest(ordered), tokens=tokens, fallbacks=dict(fallbacks)
+        planner=name,
+        set=digest(eval_set),
+        tools=digest(ordered),
+        tokens=tokens,
+        fallbacks=dict(fallbacks),
     )
     return report_of(evaluated, eval_set.cases, results)
 
@@ -91,19 +105,27 @@ class _PlannedCase(Struct, frozen=True):
     """Why a model could not help with it."""
 
 
-async def _plan_case(planner: Planner, case: EvalCase, tools: tuple[Descriptor, ...]) -> _PlannedCase:
+async def _plan_case(
+    planner: Planner, case: EvalCase, tools: tuple[Descriptor, ...]
+) -> _PlannedCase:
     """Ask the classifier, and then the Builder unless the classifier has questions."""
     answers = tuple(Answer(key=key, words=words) for key, words in case.answers.items())
-    request = PlanRequest(intent=case.request, tools=tools, context=_CONTEXT, answers=answers)
+    request = PlanRequest(
+        intent=case.request, tools=tools, context=_CONTEXT, answers=answers
+    )
     classified = await planner.classify(request)
     drafted = Drafted()
     # As in a task: the Builder is not asked while the classifier has questions.
     if not classified.questions:
-        asked = structs.replace(request, chosen=classified.tools, missing=classified.missing)
+        asked = structs.replace(
+            request, chosen=classified.tools, missing=classified.missing
+        )
         drafted = await planner.build(asked)
     faults = plan_faults(drafted, tools)
     result = judge_case(case, answer_of(classified, drafted, faults))
-    reasons = frozenset((*fallback_reasons(classified.codes), *fallback_reasons(drafted.codes)))
+    reasons = frozenset(
+        (*fallback_reasons(classified.codes), *fallback_reasons(drafted.codes))
+    )
     return _PlannedCase(result, classified.tokens + drafted.tokens, reasons)
 
 
@@ -120,13 +142,23 @@ def plan_faults(drafted: Drafted, tools: Sequence[Descriptor]) -> tuple[str, ...
         policy=OpsPolicy(egress=("*",), authorized=frozenset(by_id)),
         context=_CONTEXT,
         caller=_CALLER,
-        tests=tuple(run_acceptance_test(blueprint, test, by_id, _faults_of) for test in blueprint.acceptance_tests),
+        tests=tuple(
+            run_acceptance_test(blueprint, test, by_id, _faults_of)
+            for test in blueprint.acceptance_tests
+        ),
     )
-    broken = [violation for violation in audit_blueprint(subject) if violation.rule in _RULES_OF_PLANS]
+    broken = [
+        violation
+        for violation in audit_blueprint(subject)
+        if violation.rule in _RULES_OF_PLANS
+    ]
     if broken:
         return tuple(f"{violation.rule}: {violation.message}" for violation in broken)
-    # The audit knows nothing of the arguments: a task would find that they do not fit when it calls the plan.
-    return schema_faults(compile_once(blueprint.dag.input_schema), drafted.arguments, "arguments")
+    # The audit knows nothing of the arguments: a task would find that they do not fit
+    # when it calls the plan.
+    return schema_faults(
+        compile_once(blueprint.dag.input_schema), drafted.arguments, "arguments"
+    )
 
 
 def _faults_of(value: Any, schema: dict[str, Any]) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value

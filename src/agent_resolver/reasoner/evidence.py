@@ -28,7 +28,9 @@ from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import PENDING
 from agent_resolver.storage.port import Snapshot, Store
 
-_ACTION_KINDS: Final = frozenset(kind for kind in AuditKind if kind.startswith("action."))
+_ACTION_KINDS: Final = frozenset(
+    kind for kind in AuditKind if kind.startswith("action.")
+)
 
 
 class _Kept(Struct, frozen=True):
@@ -52,27 +54,40 @@ async def gather_evidence(
         has_words: False if digests take the place of what people answered in their own words.
     """
     state = view.state
-    references = {name: artifact.content for name, artifact in sorted(state.artifacts.items())}
+    references = {
+        name: artifact.content for name, artifact in sorted(state.artifacts.items())
+    }
     loose = {"arguments": state.arguments, "result": state.result}
     references |= {name: reference for name, reference in loose.items() if reference}
     # One content may have several names, and is opened once.
     wanted = sorted(set(references.values()))
-    contents = {reference: await artifacts.plain(state.task_id, reference) for reference in wanted}
-    # Questions, records and the seal of the trail come from one snapshot, so that they belong together.
-    kept = await store.read(lambda snapshot: _read_kept(snapshot, state, frozenset(wanted)))
+    contents = {
+        reference: await artifacts.plain(state.task_id, reference)
+        for reference in wanted
+    }
+    # Questions, records and the seal of the trail come from one snapshot, so that they
+    # belong together.
+    kept = await store.read(
+        lambda snapshot: _read_kept(snapshot, state, frozenset(wanted))
+    )
     evidence = TaskEvidence(
-        product=EvidenceProduct(version=__version__, python=platform.python_version(), rules=RULES_DIGEST),
+        product=EvidenceProduct(
+            version=__version__, python=platform.python_version(), rules=RULES_DIGEST
+        ),
         task=msgspec.convert(msgspec.to_builtins(view.document()), EvidenceTask),
         request=digest(state.intent.strip()),
         context=_context_of(state, app_id),
         certified=(),
         references=references,
         contents=contents,
-        actions=tuple(_evidence_action(action, has_words=has_words) for action in kept.actions),
+        actions=tuple(
+            _evidence_action(action, has_words=has_words) for action in kept.actions
+        ),
         records=kept.records,
         trail=EvidenceTrail(count=kept.seal.count, root=kept.seal.root, is_keyed=False),
     )
-    # The summary is made from the document itself, so that a verifier can make it again and compare.
+    # The summary is made from the document itself, so that a verifier can make it again
+    # and compare.
     return structs.replace(evidence, certified=certified_plans(evidence))
 
 
@@ -115,12 +130,17 @@ def _evidence_action(action: PendingAction, *, has_words: bool) -> EvidenceActio
 def _read_kept(snapshot: Snapshot, state: TaskState, contents: frozenset[str]) -> _Kept:
     asked = [snapshot.get(PENDING, action.id) for action in state.pending_actions]
     actions = tuple(action for action in asked if action is not None)
-    records = _records_of(snapshot, state, frozenset(action.id for action in actions), contents)
+    records = _records_of(
+        snapshot, state, frozenset(action.id for action in actions), contents
+    )
     return _Kept(actions, records, snapshot.seal() or Seal())
 
 
 def _records_of(
-    snapshot: Snapshot, state: TaskState, actions: frozenset[str], contents: frozenset[str]
+    snapshot: Snapshot,
+    state: TaskState,
+    actions: frozenset[str],
+    contents: frozenset[str],
 ) -> tuple[AuditRecord, ...]:
     """The records of the task, of runs that executed its plans, and of answers to its questions, the oldest first.
 
@@ -130,12 +150,18 @@ def _records_of(
     found: list[AuditRecord] = []
     for record in snapshot.records():
         # A record that was edited may hold anything, and not only texts.
-        is_plan = record.kind == AuditKind.RUN_STARTED and str(record.body.get("plan")) in contents
+        is_plan = (
+            record.kind == AuditKind.RUN_STARTED
+            and str(record.body.get("plan")) in contents
+        )
         is_of_trace = record.body.get("trace") == state.trace_id
         if is_plan and is_of_trace and record.body.get("caller") == state.initiator.id:
             runs.add(record.run)
-        is_answer = record.kind in _ACTION_KINDS and str(record.body.get("action")) in actions
+        is_answer = (
+            record.kind in _ACTION_KINDS and str(record.body.get("action")) in actions
+        )
         if record.run in runs or (is_answer and is_of_trace):
-            # The excerpt is sealed again with each new key, and only this state opens it; its digest is in the body.
+            # The excerpt is sealed again with each new key, and only this state opens
+            # it; its digest is in the body.
             found.append(structs.replace(record, sealed=None))
     return tuple(found)

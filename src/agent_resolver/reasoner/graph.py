@@ -30,7 +30,13 @@ from agent_resolver.reasoner.stage.tool_surface import tool_surface
 from agent_resolver.reasoner.stage_watch import RunStage, StageWatch
 from agent_resolver.reasoner.task_context import TaskContext
 from agent_resolver.reasoner.update import Update
-from agent_resolver.schema.golden_path import MAX_ANSWER, Stage, TaskState, decode_state, encode_state
+from agent_resolver.schema.golden_path import (
+    MAX_ANSWER,
+    Stage,
+    TaskState,
+    decode_state,
+    encode_state,
+)
 
 GATE: Final = "gate"
 RESOLUTION: Final = "hitl_resolution"
@@ -54,7 +60,8 @@ class Channels(TypedDict, total=False):
 
     task: dict[str, Any]
     given: list[dict[str, str]]
-    # Not accumulated: the channel has the records of one step, and they are appended to the trail with its checkpoint.
+    # Not accumulated: the channel has the records of one step, and they are appended to
+    # the trail with its checkpoint.
     records: Annotated[list[dict[str, Any]], Topic(dict, False)]  # noqa: FBT003 - LangGraph's
 
 
@@ -119,7 +126,8 @@ def _next_node(channels: Channels) -> str:
     state = decode_state(channels["task"])
     if state.stage in {"done", "failed"}:
         return END
-    # A halted task waits at the gate as well: a higher limit lets it go on, and no answer is needed for that.
+    # A halted task waits at the gate as well: a higher limit lets it go on, and no
+    # answer is needed for that.
     if state.unresolved or state.halted or state.waits_for_run:
         return GATE
     return state.stage
@@ -154,11 +162,19 @@ async def _resolve(state: Channels, runtime: Runtime[TaskRun]) -> Channels:
         return await hitl_resolution(task, context, given)
 
     run = runtime.context
-    written = _written(await run.watch.run(RESOLUTION, decode_state(state["task"]), run.context, resolve))
-    # The answers are in the state now. Left in their channel, a later resolution would take them again.
+    written = _written(
+        await run.watch.run(
+            RESOLUTION, decode_state(state["task"]), run.context, resolve
+        )
+    )
+    # The answers are in the state now. Left in their channel, a later resolution would
+    # take them again.
     return {**written, "given": []}
 
 
 def _written(update: Update) -> Channels:
     """An update as LangGraph keeps it, once the state is checked."""
-    return {"task": encode_state(update.state), "records": [msgspec.to_builtins(each) for each in update.records]}
+    return {
+        "task": encode_state(update.state),
+        "records": [msgspec.to_builtins(each) for each in update.records],
+    }

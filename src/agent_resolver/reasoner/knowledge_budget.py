@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_resolver.core.shorten import shorten
-from agent_resolver.core.token_estimate import BYTES_PER_TOKEN, estimate_text, size_of_text
+from agent_resolver.core.token_estimate import (
+    BYTES_PER_TOKEN,
+    estimate_text,
+    size_of_text,
+)
 from agent_resolver.reasoner.port import HEALTH_STATES, HealthReport
 from agent_resolver.schema.planning import Snippet
 
@@ -29,11 +33,15 @@ _SENTENCE_END: Final = re.compile(r"[.!?](?= )")
 
 def measured_snippet(source: str, text: str) -> Snippet:
     """A passage with its tokens, as they are estimated for the budget: those of its source and of its text."""
-    return Snippet(source=source, text=text, tokens=estimate_text(source) + estimate_text(text))
+    return Snippet(
+        source=source, text=text, tokens=estimate_text(source) + estimate_text(text)
+    )
 
 
 def bounded_snippets(
-    snippets: Sequence[Snippet], max_snippets: int = MAX_SNIPPETS, max_tokens: int = MAX_SNIPPET_TOKENS
+    snippets: Sequence[Snippet],
+    max_snippets: int = MAX_SNIPPETS,
+    max_tokens: int = MAX_SNIPPET_TOKENS,
 ) -> tuple[Snippet, ...]:
     """The first snippets, cut so that all of them together take no more than `max_tokens`.
 
@@ -46,27 +54,42 @@ def bounded_snippets(
     """
     candidates = (_on_one_line(snippet, max_tokens) for snippet in snippets)
     # Of equal passages the first is kept, and with it the order of relevance.
-    distinct = list(dict.fromkeys(snippet for snippet in candidates if snippet.text))[: max(0, max_snippets)]
+    distinct = list(dict.fromkeys(snippet for snippet in candidates if snippet.text))[
+        : max(0, max_snippets)
+    ]
     shares = _shares([snippet.tokens for snippet in distinct], max_tokens)
-    cut = (_cut_snippet(snippet, share) for snippet, share in zip(distinct, shares, strict=True))
+    cut = (
+        _cut_snippet(snippet, share)
+        for snippet, share in zip(distinct, shares, strict=True)
+    )
     return tuple(snippet for snippet in cut if snippet is not None)
 
 
-def health_summary(reports: Sequence[HealthReport], max_characters: int = MAX_HEALTH_CHARACTERS) -> str:
+def health_summary(
+    reports: Sequence[HealthReport], max_characters: int = MAX_HEALTH_CHARACTERS
+) -> str:
     """Summarizes the health of systems, the worst first, in at most `max_characters`; the rest is counted.
 
     A state that is not one of the four counts as `unknown`.
     """
-    ranked = sorted(reports, key=lambda report: HEALTH_STATES.index(_known_state(report)))
+    ranked = sorted(
+        reports, key=lambda report: HEALTH_STATES.index(_known_state(report))
+    )
     statements = list(map(_statement, ranked))
-    # All statements are tried first, then one fewer each time, until what is left and its count fit.
+    # All statements are tried first, then one fewer each time, until what is left and
+    # its count fit.
     for count in range(len(statements), 0, -1):
         left_out = len(statements) - count
         parts = statements[:count] + ([f"{left_out} more"] if left_out else [])
         if len(summary := "; ".join(parts)) <= max_characters:
             return summary
-    # Not even the worst state fits as a whole, and its beginning says more than nothing.
-    return shorten("; ".join(statements), max_characters) if statements and max_characters > 0 else ""
+    # Not even the worst state fits as a whole, and its beginning says more than
+    # nothing.
+    return (
+        shorten("; ".join(statements), max_characters)
+        if statements and max_characters > 0
+        else ""
+    )
 
 
 def _on_one_line(snippet: Snippet, max_tokens: int) -> Snippet:
@@ -81,7 +104,8 @@ def _shares(sizes: Sequence[int], budget: int) -> list[int]:
     """The share of a budget for each of several sizes: all of the size, or an equal part of what smaller ones left."""
     shares = [0] * len(sizes)
     left = budget
-    # The smallest come first, so that what they leave of their share goes to the larger ones.
+    # The smallest come first, so that what they leave of their share goes to the larger
+    # ones.
     smallest_first = sorted(range(len(sizes)), key=lambda place: (sizes[place], place))
     for rank, place in enumerate(smallest_first):
         shares[place] = min(sizes[place], left // (len(sizes) - rank))
@@ -105,7 +129,8 @@ def _cut_text(line: str, max_bytes: int) -> str:
         return ""
     # The cut may split a character of several bytes: `ignore` drops its first half.
     start = line.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
-    # The text goes on after the cut, so a sentence or a word is whole only if a blank follows it in the text.
+    # The text goes on after the cut, so a sentence or a word is whole only if a blank
+    # follows it in the text.
     reach = line[: len(start) + 1]
     ends = [found.end() for found in _SENTENCE_END.finditer(reach)]
     if ends and ends[-1] * 2 >= len(start):

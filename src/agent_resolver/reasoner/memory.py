@@ -16,7 +16,8 @@ _WORD: Final = re.compile(r"\w+")
 _BLANK_LINE: Final = re.compile(r"\n\s*\n")
 _MAX_PASSAGE: Final = 2_000
 _MAX_QUESTION_WORDS: Final = 64
-# The usual constants of BM25: how soon more of the same word stops to count, and how much a long passage is held back.
+# The usual constants of BM25: how soon more of the same word stops to count, and how
+# much a long passage is held back.
 _SATURATION: Final = 1.2
 _LENGTH_WEIGHT: Final = 0.75
 _DIGITS: Final = 9
@@ -39,28 +40,42 @@ class MemoryRetriever:
             for source in sorted(documents)
             for text in _paragraphs(documents[source])
         ]
-        self._frequency = Counter(word for passage in self._passages for word in passage.counts)
+        self._frequency = Counter(
+            word for passage in self._passages for word in passage.counts
+        )
         total = sum(passage.length for passage in self._passages)
         self._usual_length = total / len(self._passages) if self._passages else 0.0
 
     async def find(self, text: str, limit: int) -> tuple[Snippet, ...]:
         """The paragraphs that share words with a text, the best fit first; at most `limit` of them."""
-        # A request may have thousands of words, and each one costs a look at every passage.
+        # A request may have thousands of words, and each one costs a look at every
+        # passage.
         words = list(dict.fromkeys(_words(text)))[:_MAX_QUESTION_WORDS]
         scored = [(self._score(passage, words), passage) for passage in self._passages]
         # The sort is stable, so equal scores keep the order of the passages.
-        ranked = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
+        ranked = sorted(
+            (pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0]
+        )
         best = [passage for _, passage in ranked[: max(0, limit)]]
         return tuple(measured_snippet(passage.source, passage.text) for passage in best)
 
     def _score(self, passage: _Passage, words: list[str]) -> float:
-        # BM25 normalises by length: a long passage has more words, and would else win by its length alone.
-        held_back = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * passage.length / self._usual_length
+        # BM25 normalises by length: a long passage has more words, and would else win
+        # by its length alone.
+        held_back = (
+            1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * passage.length / self._usual_length
+        )
         score = 0.0
         for word in words:
             count = passage.counts[word]
-            score += self._rarity(word) * count * (_SATURATION + 1) / (count + _SATURATION * held_back)
-        # The last digits may differ between machines, and must not decide about the order.
+            score += (
+                self._rarity(word)
+                * count
+                * (_SATURATION + 1)
+                / (count + _SATURATION * held_back)
+            )
+        # The last digits may differ between machines, and must not decide about the
+        # order.
         return round(score, _DIGITS)
 
     def _rarity(self, word: str) -> float:
@@ -71,14 +86,18 @@ class MemoryRetriever:
 class MemoryHealth:
     """Knows the states that it was given."""
 
-    def __init__(self, states: Mapping[str, str], summaries: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, states: Mapping[str, str], summaries: Mapping[str, str] | None = None
+    ) -> None:
         """States by system, such as `{"mail": "degraded"}`, and a sentence about those that have more to say.
 
         Raises:
             ValueError: A state is not one of `HEALTH_STATES`.
         """
         if unknown := sorted(set(states.values()) - set(HEALTH_STATES)):
-            raise ValueError(f"a system is {', '.join(HEALTH_STATES)}, and not {', '.join(unknown)}")
+            raise ValueError(
+                f"a system is {', '.join(HEALTH_STATES)}, and not {', '.join(unknown)}"
+            )
         self._states = dict(states)
         self._summaries = dict(summaries or {})
 
@@ -86,7 +105,9 @@ class MemoryHealth:
         """Reports the state of each system, in the order asked; a system that was not given is `unknown`."""
         return tuple(
             HealthReport(
-                system=system, state=self._states.get(system, "unknown"), summary=self._summaries.get(system, "")
+                system=system,
+                state=self._states.get(system, "unknown"),
+                summary=self._summaries.get(system, ""),
             )
             for system in systems
         )

@@ -48,7 +48,9 @@ class AcceptanceRun(Struct, frozen=True, kw_only=True):
 class AcceptanceRunner(Protocol):
     """Tries a draft with the recorded results of its acceptance tests; nothing is called."""
 
-    async def run(self, blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> AcceptanceRun:
+    async def run(
+        self, blueprint: Blueprint, tools: Mapping[str, Descriptor]
+    ) -> AcceptanceRun:
         """Run every acceptance test. A draft that cannot be tried fails its tests, and raises nothing."""
         ...
 

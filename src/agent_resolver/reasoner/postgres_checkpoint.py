@@ -10,7 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -42,12 +47,21 @@ class SealedPostgresSaver:
     ) -> RunnableConfig:
         """Keep a checkpoint."""
         _, content = self._plain.dumps_typed(checkpoint)
-        # A checkpoint that is kept again under its id takes the place of the one before, which has another version.
-        versions: ChannelVersions = {CHANNEL: f"{checkpoint['id']}.{secrets.token_hex(4)}"}
-        return self._saver.put(config, _box(checkpoint, content, versions), metadata, versions)
+        # A checkpoint that is kept again under its id takes the place of the one
+        # before, which has another version.
+        versions: ChannelVersions = {
+            CHANNEL: f"{checkpoint['id']}.{secrets.token_hex(4)}"
+        }
+        return self._saver.put(
+            config, _box(checkpoint, content, versions), metadata, versions
+        )
 
     def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """Keep what a node returned."""
         self._saver.put_writes(config, writes, task_id, task_path)
@@ -66,7 +80,10 @@ class SealedPostgresSaver:
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """The checkpoints of a thread, the newest first."""
-        return map(self._unbox, self._saver.list(config, filter=filter, before=before, limit=limit))
+        return map(
+            self._unbox,
+            self._saver.list(config, filter=filter, before=before, limit=limit),
+        )
 
     def _unbox(self, found: CheckpointTuple) -> CheckpointTuple:
         """The checkpoint in the one channel.
@@ -83,7 +100,9 @@ class SealedPostgresSaver:
         return found._replace(checkpoint=checkpoint)
 
 
-def _box(checkpoint: Checkpoint, content: bytes, versions: ChannelVersions) -> Checkpoint:
+def _box(
+    checkpoint: Checkpoint, content: bytes, versions: ChannelVersions
+) -> Checkpoint:
     """A checkpoint that tells nothing but its id and its time, with the real one in its one channel."""
     return {
         "v": checkpoint["v"],

@@ -17,13 +17,16 @@ class SealedSerializer:
     def __init__(self, seal: Seal, thread: str) -> None:
         self._seal = seal
         self._thread = thread
-        # Only plain values and LangGraph's own: a class that a row names is never imported.
+        # Only plain values and LangGraph's own: a class that a row names is never
+        # imported.
         self._plain = JsonPlusSerializer(allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:  # noqa: ANN401 - whatever LangGraph keeps
         """The format and the sealed bytes of a value."""
         kind, content = self._plain.dumps_typed(obj)
-        return f"{kind}+{self._seal.cipher}", self._seal.close(content, checkpoint_purpose(self._thread, kind))
+        return f"{kind}+{self._seal.cipher}", self._seal.close(
+            content, checkpoint_purpose(self._thread, kind)
+        )
 
     def loads_typed(self, data: tuple[Any, Any]) -> Any:  # noqa: ANN401 - whatever LangGraph keeps
         """The value again.
@@ -33,8 +36,11 @@ class SealedSerializer:
         """
         kind, sealed = data
         plain_kind = kind_of_sealed(kind, sealed)
-        # Checked before the seal is opened: LangGraph would read a row of the format `pickle` by running its code.
+        # Checked before the seal is opened: LangGraph would read a row of the format
+        # `pickle` by running its code.
         if plain_kind not in _KINDS:
-            raise ValueError(f"a value of a checkpoint claims to be `{plain_kind[:20]}`")
+            raise ValueError(
+                f"a value of a checkpoint claims to be `{plain_kind[:20]}`"
+            )
         content = self._seal.open(sealed, checkpoint_purpose(self._thread, plain_kind))
         return self._plain.loads_typed((plain_kind, content))

@@ -11,7 +11,9 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 class StageTelemetry(Protocol):
     """Lets others watch the stages of tasks."""
 
-    def begin_stage(self, stage: str, classification: Classification, context: CallContext) -> Any:  # noqa: ANN401
+    def begin_stage(
+        self, stage: str, classification: Classification, context: CallContext
+    ) -> Any:  # noqa: ANN401
         """A stage begins; what it returns is given back when the stage ends.
 
         Args:

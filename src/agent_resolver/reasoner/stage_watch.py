@@ -42,14 +42,17 @@ class StageWatch:
         self._is_stopping = is_stopping
         self._telemetry = telemetry
 
-    async def run(self, name: str, state: TaskState, context: TaskContext, run_stage: RunStage) -> Update:
+    async def run(
+        self, name: str, state: TaskState, context: TaskContext, run_stage: RunStage
+    ) -> Update:
         """Run a stage. What it cannot go on with ends the task, in a state that says why.
 
         Raises:
             TaskCancelled: No further stage shall begin.
             TaskHandedOver: None shall begin in this process.
         """
-        # Cancellation comes first: a cancelled task is not handed on to another process.
+        # Cancellation comes first: a cancelled task is not handed on to another
+        # process.
         if self._is_cancelled():
             raise TaskCancelled
         if self._is_stopping():
@@ -72,7 +75,8 @@ async def _run(state: TaskState, context: TaskContext, run_stage: RunStage) -> U
     """Run a stage. It ends the task if it fails, or if what it makes is too large or breaks the state's schema."""
     try:
         update = await run_stage(state, context)
-        # Checked here and not only when it is written: a plugin's planner can return texts of any length.
+        # Checked here and not only when it is written: a plugin's planner can return
+        # texts of any length.
         checked(update.state)
     except StageFailed as error:
         return failed(state, state.stage, error.code, str(error))

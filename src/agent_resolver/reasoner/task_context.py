@@ -103,14 +103,20 @@ class TaskContext(Struct, frozen=True, kw_only=True):
     """The caller of every call: the person who asked, or a worker that acts for them with the rights of both."""
     lease: Lease | None = None
 
-    # Tools ------------------------------------------------------------------------------------------------------------
+    # Tools ----------------------------------------------------------------------------
 
     def registry(self, state: TaskState, *more: Tool) -> ToolRegistry:
         """The registry of the task: the authorised tools, those of the reasoner, and its own plan."""
-        own: tuple[Tool, ...] = (AskTool(), RequireTool(self.ports.secrets), *self.ports.own_tools, *more)
+        own: tuple[Tool, ...] = (
+            AskTool(),
+            RequireTool(self.ports.secrets),
+            *self.ports.own_tools,
+            *more,
+        )
         allowed = {*state.tools, *(tool.descriptor.id for tool in own)}
         if state.draft:
-            # The plan of the task is called through the same registry, once it is installed.
+            # The plan of the task is called through the same registry, once it is
+            # installed.
             allowed.add(state.draft)
         return self.ports.registry.for_run(frozenset(allowed), own)
 
@@ -119,7 +125,9 @@ class TaskContext(Struct, frozen=True, kw_only=True):
         found = (self.ports.registry.get(tool_id) for tool_id in state.tools)
         return {tool.id: tool for tool in found if tool is not None}
 
-    def call_context(self, state: TaskState, key: str | None = None, approval_reason: str = "") -> CallContext:
+    def call_context(
+        self, state: TaskState, key: str | None = None, approval_reason: str = ""
+    ) -> CallContext:
         """The context of a call of the task; every call has the task's trace."""
         return CallContext(
             run=state.task_id,
@@ -133,15 +141,22 @@ class TaskContext(Struct, frozen=True, kw_only=True):
         )
 
     async def call(
-        self, state: TaskState, tool: str, arguments: Mapping[str, Any], key: str, approval_reason: str = ""
+        self,
+        state: TaskState,
+        tool: str,
+        arguments: Mapping[str, Any],
+        key: str,
+        approval_reason: str = "",
     ) -> Outcome:
         """Call a tool under a key: however often the stage is run again, the call is made once."""
         context = self.call_context(state, key, approval_reason)
         return await self.registry(state).call(tool, arguments, context)
 
-    # People -----------------------------------------------------------------------------------------------------------
+    # People ---------------------------------------------------------------------------
 
-    async def ask(self, state: TaskState, question: PlanQuestion) -> TaskAction | Answer:
+    async def ask(
+        self, state: TaskState, question: PlanQuestion
+    ) -> TaskAction | Answer:
         """Ask a person; the answer, if the same question was answered before.
 
         Raises:
@@ -149,34 +164,55 @@ class TaskContext(Struct, frozen=True, kw_only=True):
         """
         asked = sum(answer.key == question.key for answer in state.answers)
         text = _with_choices(question)[:MAX_MESSAGE]
-        # A question that is asked again is another question: it must not find the answer that was no use.
+        # A question that is asked again is another question: it must not find the
+        # answer that was no use.
         arguments = {"task": state.task_id, "key": question.key[:200], "asked": asked}
-        answer = await self.registry(state).clarify(ASK, arguments, text, self.call_context(state))
+        answer = await self.registry(state).clarify(
+            ASK, arguments, text, self.call_context(state)
+        )
         if isinstance(answer, Failed):
             raise StageFailed(answer.code.value, answer.message)
         if isinstance(answer, Pending):
-            return TaskAction(id=answer.id, type="CLARIFICATION", message=text, key=question.key[:200])
+            return TaskAction(
+                id=answer.id, type="CLARIFICATION", message=text, key=question.key[:200]
+            )
         return Answer(key=question.key[:200], words=answer[:2_000])
 
-    async def require(self, state: TaskState, kind: Need, subject: str, message: str, needs: str) -> TaskAction | None:
+    async def require(
+        self, state: TaskState, kind: Need, subject: str, message: str, needs: str
+    ) -> TaskAction | None:
         """Ask for something that has to be there; None if it is.
 
         Raises:
             StageFailed: It cannot be asked for.
         """
-        arguments = {"kind": kind, "subject": subject, "message": message, "needs": needs}
-        outcome = await self.registry(state).call(REQUIRE, arguments, self.call_context(state))
+        arguments = {
+            "kind": kind,
+            "subject": subject,
+            "message": message,
+            "needs": needs,
+        }
+        outcome = await self.registry(state).call(
+            REQUIRE, arguments, self.call_context(state)
+        )
         if isinstance(outcome, Failed):
             raise StageFailed(outcome.code.value, outcome.message)
         return action_of(outcome) if isinstance(outcome, Pending) else None
 
-    async def lacking(self, state: TaskState, credentials: tuple[Needed, ...]) -> tuple[TaskAction, ...]:
+    async def lacking(
+        self, state: TaskState, credentials: tuple[Needed, ...]
+    ) -> tuple[TaskAction, ...]:
         """Ask for each of these credentials that is not there; each is asked for once."""
         found: dict[str, TaskAction] = {}
         for needed in credentials:
-            if needed.name in found or await self.ports.secrets.get(needed.name) is not None:
+            if (
+                needed.name in found
+                or await self.ports.secrets.get(needed.name) is not None
+            ):
                 continue
-            action = await self.require(state, needed.kind, needed.subject, needed.message, needed.name)
+            action = await self.require(
+                state, needed.kind, needed.subject, needed.message, needed.name
+            )
             if action is not None:
                 found[needed.name] = action
         return tuple(found.values())
@@ -187,7 +223,9 @@ def _with_choices(question: PlanQuestion) -> str:
     if not question.choices:
         return question.text
     end = " " if question.text.endswith("?") else ". "
-    return f"{question.text.rstrip('.')}{end}Answer one of: {', '.join(question.choices)}"
+    return (
+        f"{question.text.rstrip('.')}{end}Answer one of: {', '.join(question.choices)}"
+    )
 
 
 def action_of(pending: Pending) -> TaskAction:

@@ -60,7 +60,11 @@ def status_of(state: TaskState) -> RunStatus:
     """The status of a task, in the words of runs."""
     if state.stage in {"done", "failed"}:
         return state.stage
-    return "waiting" if state.unresolved or state.halted or state.waits_for_run else "running"
+    return (
+        "waiting"
+        if state.unresolved or state.halted or state.waits_for_run
+        else "running"
+    )
 
 
 def row_fault(row: Run, state: TaskState) -> str:
@@ -76,14 +80,19 @@ def row_fault(row: Run, state: TaskState) -> str:
         if found != expected:
             return f"its row has the {name} `{found[:100]}`, and its checkpoint `{expected[:100]}`"
     status = status_of(state)
-    # Only a task that goes on can be interrupted or cancelled, and what its process heard of last is in the row alone.
+    # Only a task that goes on can be interrupted or cancelled, and what its process
+    # heard of last is in the row alone.
     is_alike = row.status == status if {row.status, status} & _FROM_STATE else True
     return "" if is_alike else f"its row says {row.status}, and its checkpoint {status}"
 
 
 def was_cancelled(snapshot: Snapshot, task: str) -> bool:
     """True if the trail says that a task was cancelled; no checkpoint does."""
-    ends = (record for record in snapshot.records(task) if record.kind == AuditKind.RUN_ENDED)
+    ends = (
+        record
+        for record in snapshot.records(task)
+        if record.kind == AuditKind.RUN_ENDED
+    )
     return any(record.body.get("status") == "cancelled" for record in ends)
 
 
@@ -118,18 +127,32 @@ def keep_task(
     if changed.status == row.status:
         return
     if changed.status == "waiting":
-        body = {"waitsFor": changed.waits_for, "code": changed.code, "stage": changed.stage}
+        body = {
+            "waitsFor": changed.waits_for,
+            "code": changed.code,
+            "stage": changed.stage,
+        }
         transaction.append(task_record(state, AuditKind.RUN_WAITING, body))
     elif changed.status in FINISHED:
-        body = {"status": changed.status, "code": changed.code, "result": state.result or None}
+        body = {
+            "status": changed.status,
+            "code": changed.code,
+            "result": state.result or None,
+        }
         transaction.append(task_record(state, AuditKind.RUN_ENDED, body))
         if lease is not None:
-            # Nothing is written after the end; a process that is killed now leaves no lease behind.
+            # Nothing is written after the end; a process that is killed now leaves no
+            # lease behind.
             release_in(transaction, lease)
         transaction.wake("run", state.task_id)
 
 
-def task_record(state: TaskState, kind: AuditKind, body: Mapping[str, object], by: Caller | None = None) -> Record:
+def task_record(
+    state: TaskState,
+    kind: AuditKind,
+    body: Mapping[str, object],
+    by: Caller | None = None,
+) -> Record:
     """The record of a change of a task; `by` is who caused it, where that is not the initiator."""
     who = (by or state.initiator).as_recorded()
     known = {name: value for name, value in body.items() if value is not None}

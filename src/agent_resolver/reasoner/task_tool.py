@@ -30,7 +30,11 @@ class AskTool:
         description="A question that a task asks before it goes on.",
         input_schema={
             "type": "object",
-            "properties": {"task": _TEXT, "key": _TEXT, "asked": {"type": "integer", "minimum": 0}},
+            "properties": {
+                "task": _TEXT,
+                "key": _TEXT,
+                "asked": {"type": "integer", "minimum": 0},
+            },
             "required": ["task", "key"],
             "additionalProperties": False,
         },
@@ -41,7 +45,9 @@ class AskTool:
 
     async def invoke(self, arguments: dict[str, Any], context: CallContext) -> Any:  # noqa: ANN401, ARG002 - the port
         """Refuse: there is nothing to do but ask."""
-        raise ToolFailure(FailureCode.NOT_CONFIGURED, "A question of a task is asked, and not called")
+        raise ToolFailure(
+            FailureCode.NOT_CONFIGURED, "A question of a task is asked, and not called"
+        )
 
 
 class RequireTool:
@@ -77,9 +83,16 @@ class RequireTool:
         """
         needs = arguments["needs"]
         if needs.startswith(CLAIM_NEED):
-            is_there = needs.removeprefix(CLAIM_NEED) not in context.caller.absent_claims
+            is_there = (
+                needs.removeprefix(CLAIM_NEED) not in context.caller.absent_claims
+            )
         else:
             is_there = await self._secrets.get(needs) is not None
         if not is_there:
-            raise NeedsAction(arguments["kind"], arguments["subject"], arguments["message"], needs=needs)
+            raise NeedsAction(
+                arguments["kind"],
+                arguments["subject"],
+                arguments["message"],
+                needs=needs,
+            )
         return {"ready": True}

@@ -37,9 +37,17 @@ class TaskView(Struct, frozen=True, kw_only=True):
             "reason": state.reason,
             "cycles": state.cycles,
             "tokens": state.tokens,
-            "artifacts": {name: structs.asdict(artifact) for name, artifact in sorted(state.artifacts.items())},
+            "artifacts": {
+                name: structs.asdict(artifact)
+                for name, artifact in sorted(state.artifacts.items())
+            },
             "pending_actions": [
-                {"id": action.id, "type": action.type, "message": action.message, "resolved": action.resolved}
+                {
+                    "id": action.id,
+                    "type": action.type,
+                    "message": action.message,
+                    "resolved": action.resolved,
+                }
                 for action in state.pending_actions
             ],
             "reasoning_history": list(state.reasoning_history),

@@ -23,8 +23,11 @@ def decided(  # noqa: PLR0913 - the fields of a record
     summary: str = "",
 ) -> Update:
     """The update of a stage that made one decision: the state refers to the record of it."""
-    # The record is about the state in which the stage decided, and not about the one that it left.
-    record = decision(before, stage, choice, codes=codes, digests=digests, summary=summary)
+    # The record is about the state in which the stage decided, and not about the one
+    # that it left.
+    record = decision(
+        before, stage, choice, codes=codes, digests=digests, summary=summary
+    )
     history = (*after.reasoning_history, record.id)
     return Update(structs.replace(after, reasoning_history=history), (record,))
 
@@ -32,5 +35,6 @@ def decided(  # noqa: PLR0913 - the fields of a record
 def failed(state: TaskState, stage: Stage, code: str, message: str) -> Update:
     """The update of a stage after which the task has ended without success."""
     ended = structs.replace(state.at("failed"), reason=f"{code}: {message}"[:500])
-    # The message may quote arguments, an answer or the request: the state has it, sealed, and the trail only the code.
+    # The message may quote arguments, an answer or the request: the state has it,
+    # sealed, and the trail only the code.
     return decided(state, ended, stage, "FAILED", codes=(code,))

@@ -64,16 +64,33 @@ class Call:
         "writer",
     )
 
-    def __init__(self, tool_id: str, arguments: dict[str, Any], context: CallContext, offer: "Offer") -> None:
+    def __init__(
+        self,
+        tool_id: str,
+        arguments: dict[str, Any],
+        context: CallContext,
+        offer: "Offer",
+    ) -> None:
         self.tool_id = tool_id
         self.offer = offer
         """The tools that are offered to the caller of this call."""
         self.arguments = arguments
         self.approval_reason = context.approval_reason
         """Why this call takes an approval, whatever its tool's rules say."""
-        # A tool that calls another hands on its context, and its secrets, answers and approval are its own.
-        has_more = context.secrets or context.answers or context.approval_reason or context.writer
-        without: dict[str, Any] = {"secrets": {}, "answers": {}, "approval_reason": "", "writer": None}
+        # A tool that calls another hands on its context, and its secrets, answers and
+        # approval are its own.
+        has_more = (
+            context.secrets
+            or context.answers
+            or context.approval_reason
+            or context.writer
+        )
+        without: dict[str, Any] = {
+            "secrets": {},
+            "answers": {},
+            "approval_reason": "",
+            "writer": None,
+        }
         self.context = structs.replace(context, **without) if has_more else context
         self.writer = context.writer
         """Writes what is kept of the call, together with the steps of its run; None where the store does."""
@@ -98,11 +115,27 @@ class Call:
     def rules(self) -> Rules:
         """The rules of its tool, and of this call: what is asked for it is added to what its tool asks for itself."""
         rules = self.entry.descriptor.rules
-        return structs.replace(rules, needs_approval=True) if self.approval_reason else rules
+        return (
+            structs.replace(rules, needs_approval=True)
+            if self.approval_reason
+            else rules
+        )
 
-    def failed(self, code: FailureCode, message: str, remedy: str, details: tuple[str, ...] = ()) -> Failed:
+    def failed(
+        self,
+        code: FailureCode,
+        message: str,
+        remedy: str,
+        details: tuple[str, ...] = (),
+    ) -> Failed:
         """The call ends here."""
-        return Failed(trace_id=self.context.trace_id, code=code, message=message, remedy=remedy, details=details)
+        return Failed(
+            trace_id=self.context.trace_id,
+            code=code,
+            message=message,
+            remedy=remedy,
+            details=details,
+        )
 
     def failed_like(self, failure: ToolFailure) -> Failed:
         """The call ends with a failure that was foreseen."""
@@ -111,7 +144,8 @@ class Call:
     def record(self, kind: AuditKind, **body: object) -> Record:
         """The record that the trail keeps of the call."""
         who = self.context.caller.as_recorded()
-        # An unknown id is an arbitrary text of the caller: the trail keeps a bounded part of it.
+        # An unknown id is an arbitrary text of the caller: the trail keeps a bounded
+        # part of it.
         what = {"trace": self.context.trace_id, "tool": self.tool_id[:MAX_ID]}
         return Record(self.context.run, kind, {**who, **what, **body})
 
@@ -120,7 +154,9 @@ class Call:
         match outcome:
             case Done():
                 shown = self.shown_result(outcome.result) if keeps_content else {}
-                return self.record(AuditKind.CALL_DONE, result=digest(outcome.result), **shown)
+                return self.record(
+                    AuditKind.CALL_DONE, result=digest(outcome.result), **shown
+                )
             case Failed():
                 return self.record(AuditKind.CALL_FAILED, code=outcome.code.value)
             case Pending():

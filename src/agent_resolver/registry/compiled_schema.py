@@ -31,7 +31,9 @@ class CompiledSchema(Protocol):
         ...
 
 
-def compile_schema(schema: dict[str, Any], *, has_formats: bool = True) -> CompiledSchema:
+def compile_schema(
+    schema: dict[str, Any], *, has_formats: bool = True
+) -> CompiledSchema:
     """A schema in the dialect that it names, else in the newest; nothing is fetched for it.
 
     Args:
@@ -47,7 +49,8 @@ def compile_schema(schema: dict[str, Any], *, has_formats: bool = True) -> Compi
         # A fault is reported without the value that has it, which may be a secret.
         return _validator_for(schema, mask="the value", validate_formats=has_formats)
     except ValueError:
-        # A schema holds no secret, and its author cannot find the fault without seeing it.
+        # A schema holds no secret, and its author cannot find the fault without seeing
+        # it.
         return _validator_for(schema, validate_formats=has_formats)
 
 
@@ -56,7 +59,8 @@ def compile_once(schema: dict[str, Any], *, has_formats: bool = True) -> Compile
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError):
-        # A schema that is not JSON has no text to be known again by; compiling it reports what is wrong.
+        # A schema that is not JSON has no text to be known again by; compiling it
+        # reports what is wrong.
         return compile_schema(schema, has_formats=has_formats)
     return _compile_text(text, has_formats=has_formats)
 
@@ -66,13 +70,20 @@ def _compile_text(text: bytes, *, has_formats: bool) -> CompiledSchema:
     return compile_schema(msgspec.json.decode(text), has_formats=has_formats)
 
 
-def schema_faults(shape: CompiledSchema | None, value: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - a JSON value
+def schema_faults(
+    shape: CompiledSchema | None,
+    value: Any,  # noqa: ANN401 - a JSON value
+    name: str,
+) -> tuple[str, ...]:
     """Every fault of a value, each with its path; what can be sent and recorded is JSON as well."""
     try:
-        # First, because this ends at values nested too deeply, and the check below would end the process.
+        # First, because this ends at values nested too deeply, and the check below
+        # would end the process.
         msgspec.json.encode(value, order="sorted")
         if shape is not None and not shape.is_valid(value):
-            return tuple(sorted(_word_fault(fault, name) for fault in shape.iter_errors(value)))
+            return tuple(
+                sorted(_word_fault(fault, name) for fault in shape.iter_errors(value))
+            )
     except (TypeError, ValueError, RecursionError) as error:
         return (f"({name}): it is no JSON: {error}",)
     return ()
@@ -86,13 +97,16 @@ def _refuse_reference(uri: str) -> NoReturn:
     raise ValueError(f"the schema refers to {uri}, and nothing is fetched")
 
 
-# Formats --------------------------------------------------------------------------------------------------------------
+# Formats ------------------------------------------------------------------------------
 
 
 def _with_or_without_offset(name: str) -> Callable[[str], bool]:
     """A format of RFC 3339's; a local time, which Python's libraries read and write under the same name, will do."""
-    # The library's own check decides; only the missing offset is added before it looks again.
-    is_exact = jsonschema_rs.validator_for({"format": name}, validate_formats=True).is_valid
+    # The library's own check decides; only the missing offset is added before it looks
+    # again.
+    is_exact = jsonschema_rs.validator_for(
+        {"format": name}, validate_formats=True
+    ).is_valid
     return lambda value: is_exact(value) or is_exact(f"{value}Z")
 
 
@@ -121,4 +135,6 @@ _FORMATS: Final = {
     "decimal": _is_decimal,
 }
 """Formats as Python's libraries have them; all others are as JSON Schema has them."""
-_validator_for: Final = partial(jsonschema_rs.validator_for, retriever=_refuse_reference, formats=_FORMATS)
+_validator_for: Final = partial(
+    jsonschema_rs.validator_for, retriever=_refuse_reference, formats=_FORMATS
+)

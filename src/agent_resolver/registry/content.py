@@ -31,7 +31,9 @@ def content_of(value: Any, fields: SecretFields, secrets: Sequence[Secret]) -> s
     return excerpt(redacted(masked, secrets) if secrets else masked)
 
 
-def arguments_for_approver(arguments: dict[str, Any], fields: SecretFields, secrets: Sequence[Secret]) -> str:
+def arguments_for_approver(
+    arguments: dict[str, Any], fields: SecretFields, secrets: Sequence[Secret]
+) -> str:
     """The arguments as JSON text, and after it in brackets how much of them is not shown.
 
     The caller chooses the arguments, their order and their length, so what is not shown must never look as if it were

@@ -23,7 +23,9 @@ class ToolIdConflict(ResolverError):
     """Two tools claim one id; both sources are named."""
 
     def __init__(self, tool_id: str, first: str, second: str) -> None:
-        super().__init__(f'tool ID conflict: "{tool_id}" registered by both {first} and {second}')
+        super().__init__(
+            f'tool ID conflict: "{tool_id}" registered by both {first} and {second}'
+        )
         self.tool_id = tool_id
         self.sources = (first, second)
 
@@ -59,11 +61,18 @@ class ToolFailure(ResolverError):
     details: tuple[str, ...]
 
     def __init__(
-        self, code: FailureCode, message: str, remedy: str = "", *, details: Sequence[str] = (), hint: str = ""
+        self,
+        code: FailureCode,
+        message: str,
+        remedy: str = "",
+        *,
+        details: Sequence[str] = (),
+        hint: str = "",
     ) -> None:
         _check_words(message, remedy, hint, *details)
         super().__init__(message)
-        # A tool may give the code as plain text; a code that does not exist raises here, in the tool.
+        # A tool may give the code as plain text; a code that does not exist raises
+        # here, in the tool.
         self.code = FailureCode(code)
         self.remedy = str(remedy) or "ask whoever wrote the tool"
         self.details = tuple(details)
@@ -78,7 +87,9 @@ class NeedsAction(ResolverError):
         ValueError: It is nothing that a tool can wait for, or cannot be written.
     """
 
-    def __init__(self, kind: Need, subject: str, message: str, *, needs: str = "") -> None:
+    def __init__(
+        self, kind: Need, subject: str, message: str, *, needs: str = ""
+    ) -> None:
         _check_words(subject, message, needs)
         if kind not in get_args(Need):
             raise ValueError(f"a tool can wait for {', '.join(get_args(Need))}")

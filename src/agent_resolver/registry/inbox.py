@@ -3,7 +3,13 @@
 import msgspec
 from msgspec import structs
 
-from agent_resolver.core.approval import AnswerCode, AnswerRefusal, Verdict, refuse_verdict, refuse_words
+from agent_resolver.core.approval import (
+    AnswerCode,
+    AnswerRefusal,
+    Verdict,
+    refuse_verdict,
+    refuse_words,
+)
 from agent_resolver.core.authorization import is_cleared, is_expired, may_read_action
 from agent_resolver.core.context_claim import answers_by_token
 from agent_resolver.registry.errors import AnswerRefused, ToolFailure
@@ -44,15 +50,24 @@ class Inbox:
         self.only_verified = only_verified
         """True if an issuer must vouch for the caller who answers."""
 
-    async def list(self, context: CallContext, *, is_everything: bool = False) -> list[PendingAction]:
+    async def list(
+        self, context: CallContext, *, is_everything: bool = False
+    ) -> list[PendingAction]:
         """The open actions that concern the caller, oldest first; on request all that ever waited."""
         # Arguments are kept no longer than a person can act on them.
         await self._pending.forget_expired(self._clock.now())
-        visible = [action for action in await self._pending.all() if may_read_action(action, context.caller)]
-        # Settling comes before the filter: an action whose secret has arrived is no longer open.
+        visible = [
+            action
+            for action in await self._pending.all()
+            if may_read_action(action, context.caller)
+        ]
+        # Settling comes before the filter: an action whose secret has arrived is no
+        # longer open.
         actions = [await self._settled(action, context) for action in visible]
         now = self._clock.now()
-        return [action for action in actions if is_everything or action.state(now) == "open"]
+        return [
+            action for action in actions if is_everything or action.state(now) == "open"
+        ]
 
     async def show(self, action_id: str, context: CallContext) -> PendingAction:
         """One action.
@@ -61,7 +76,8 @@ class Inbox:
             AnswerRefused: There is none with this id that concerns the caller.
         """
         action = await self._pending.get(action_id)
-        # A hidden action gets the same error as a missing one, so that ids cannot be probed.
+        # A hidden action gets the same error as a missing one, so that ids cannot be
+        # probed.
         if action is None or not may_read_action(action, context.caller):
             raise _unknown_action(action_id)
         return await self._settled(action, context)
@@ -87,7 +103,8 @@ class Inbox:
         try:
             return self._seal.open(action.content, seal_purpose(action.id)).decode()
         except ValueError:
-            # Another process wrote them under a key that this one does not have, or they were edited.
+            # Another process wrote them under a key that this one does not have, or
+            # they were edited.
             return "(they cannot be read: the key of the state is another one)"
 
     def state(self, action: PendingAction) -> PendingState:
@@ -95,7 +112,11 @@ class Inbox:
         return action.state(self._clock.now())
 
     async def decide(
-        self, action_id: str, verdict: Verdict, context: CallContext, reason: str | None = None
+        self,
+        action_id: str,
+        verdict: Verdict,
+        context: CallContext,
+        reason: str | None = None,
     ) -> PendingAction:
         """Approve or reject a call.
 
@@ -103,22 +124,30 @@ class Inbox:
             AnswerRefused: It may not be answered, or not by this caller.
         """
         action = await self._taken_up(action_id, context)
-        if refusal := refuse_verdict(action, verdict, context.caller, self._clock.now(), context.connection):
+        if refusal := refuse_verdict(
+            action, verdict, context.caller, self._clock.now(), context.connection
+        ):
             raise await self._refused(action, refusal, context)
         return await self._keep(action, verdict, reason, context)
 
-    async def answer(self, action_id: str, words: str, context: CallContext) -> PendingAction:
+    async def answer(
+        self, action_id: str, words: str, context: CallContext
+    ) -> PendingAction:
         """Answer a question in words.
 
         Raises:
             AnswerRefused: It is no question, was answered, or may not be answered by this caller.
         """
         action = await self._taken_up(action_id, context)
-        if refusal := refuse_words(action, context.caller, self._clock.now(), context.connection):
+        if refusal := refuse_words(
+            action, context.caller, self._clock.now(), context.connection
+        ):
             raise await self._refused(action, refusal, context)
         return await self._keep(action, words, None, context)
 
-    async def settle_claims(self, caller: Caller, context: CallContext) -> tuple[str, ...]:
+    async def settle_claims(
+        self, caller: Caller, context: CallContext
+    ) -> tuple[str, ...]:
         """Answer the questions of a caller that wait for a claim which the caller's token has now.
 
         This is the one way to answer such a question: no words do, no approval, and no token of another person.
@@ -135,71 +164,123 @@ class Inbox:
         proven = [action for action in waiting if answers_by_token(action, caller, now)]
         settled = []
         for action in proven:
-            answered = structs.replace(action, answer=READY, answered_by=caller.id, answered_at=now)
+            answered = structs.replace(
+                action, answer=READY, answered_by=caller.id, answered_at=now
+            )
             body = {**_action_body_by(caller, action), "claim": action.needed_claim}
-            # Another process may have settled the question meanwhile: then it is not reported twice.
-            if await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, body)):
+            # Another process may have settled the question meanwhile: then it is not
+            # reported twice.
+            if await self._pending.answer(
+                answered, Record(context.run, AuditKind.ACTION_SETTLED, body)
+            ):
                 settled.append(action.id)
         return tuple(settled)
 
     async def _taken_up(self, action_id: str, context: CallContext) -> PendingAction:
         """The action, for a caller who may answer at all; no other caller learns whether there is one."""
         caller = context.caller
-        if not is_expired(caller, self._clock.now()) and (caller.is_verified or not self.only_verified):
+        if not is_expired(caller, self._clock.now()) and (
+            caller.is_verified or not self.only_verified
+        ):
             action = await self._pending.get(action_id)
-            if action is None or not (action.is_open or may_read_action(action, caller)):
+            if action is None or not (
+                action.is_open or may_read_action(action, caller)
+            ):
                 # A refusal would quote the answer that was given.
                 raise _unknown_action(action_id)
             return await self._settled(action, context)
         message = f"Nobody vouches for {caller.id}, and this project has an issuer"
-        refusal = AnswerRefusal(AnswerCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN")
+        refusal = AnswerRefusal(
+            AnswerCode.UNAUTHORIZED, message, "give a token of its issuer: AGENT_TOKEN"
+        )
         action = await self._pending.get(action_id)
-        # The caller gets the same words whether or not there is an action; only one that exists can be recorded.
-        raise await self._refused(action, refusal, context) if action else AnswerRefused(refusal)
+        # The caller gets the same words whether or not there is an action; only one
+        # that exists can be recorded.
+        raise (
+            await self._refused(action, refusal, context)
+            if action
+            else AnswerRefused(refusal)
+        )
 
-    async def _refused(self, action: PendingAction, refusal: AnswerRefusal, context: CallContext) -> AnswerRefused:
+    async def _refused(
+        self, action: PendingAction, refusal: AnswerRefusal, context: CallContext
+    ) -> AnswerRefused:
         """The error that reports a refusal; the refusal is recorded first."""
         body = {**_action_body_by(context.caller, action), "code": refusal.code.value}
-        await append_record(self._store, Record(context.run, AuditKind.ACTION_REFUSED, body))
+        await append_record(
+            self._store, Record(context.run, AuditKind.ACTION_REFUSED, body)
+        )
         return AnswerRefused(refusal)
 
     async def _keep(
-        self, action: PendingAction, answer: str, reason: str | None, context: CallContext
+        self,
+        action: PendingAction,
+        answer: str,
+        reason: str | None,
+        context: CallContext,
     ) -> PendingAction:
         by = context.caller.id
         now = self._clock.now()
-        answered = structs.replace(action, answer=answer, reason=reason, answered_by=by, answered_at=now, content=None)
-        kind = AuditKind(f"action.{answer}") if action.type == "APPROVAL" else AuditKind.ACTION_ANSWERED
+        answered = structs.replace(
+            action,
+            answer=answer,
+            reason=reason,
+            answered_by=by,
+            answered_at=now,
+            content=None,
+        )
+        kind = (
+            AuditKind(f"action.{answer}")
+            if action.type == "APPROVAL"
+            else AuditKind.ACTION_ANSWERED
+        )
         # The store decides which of two answers counts that come at the same moment.
-        if not await self._pending.answer(answered, Record(context.run, kind, _action_body_by(context.caller, action))):
+        if not await self._pending.answer(
+            answered, Record(context.run, kind, _action_body_by(context.caller, action))
+        ):
             message = f"{action.id} was answered by somebody else a moment ago"
-            refusal = AnswerRefusal(AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`")
+            refusal = AnswerRefusal(
+                AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`"
+            )
             raise await self._refused(action, refusal, context)
         return answered
 
-    async def _settled(self, action: PendingAction, context: CallContext) -> PendingAction:
+    async def _settled(
+        self, action: PendingAction, context: CallContext
+    ) -> PendingAction:
         """Settle an action that waits for a secret: the secret being there answers it, and nothing else does."""
-        # A claim is not a secret: one that happens to be kept under its name proves nothing.
+        # A claim is not a secret: one that happens to be kept under its name proves
+        # nothing.
         is_for_secret = action.needs != "" and not action.needs.startswith(CLAIM_NEED)
-        if not (is_for_secret and action.is_open and await self._is_there(action.needs)):
+        if not (
+            is_for_secret and action.is_open and await self._is_there(action.needs)
+        ):
             return action
-        answered = structs.replace(action, answer=READY, answered_by=READY, answered_at=self._clock.now())
-        # Several processes may see the secret at once; all would write the same answer, so it does not matter whose is
-        # kept.
-        await self._pending.answer(answered, Record(context.run, AuditKind.ACTION_SETTLED, _action_body(action)))
+        answered = structs.replace(
+            action, answer=READY, answered_by=READY, answered_at=self._clock.now()
+        )
+        # Several processes may see the secret at once; all would write the same answer,
+        # so it does not matter whose is kept.
+        await self._pending.answer(
+            answered,
+            Record(context.run, AuditKind.ACTION_SETTLED, _action_body(action)),
+        )
         return answered
 
     async def _is_there(self, name: str) -> bool:
         try:
             return await self._secrets.get(name) is not None
         except ToolFailure:
-            # The question stays open while the place of secrets cannot be asked; a list must not fail for that.
+            # The question stays open while the place of secrets cannot be asked; a list
+            # must not fail for that.
             return False
 
 
 def _unknown_action(action_id: str) -> AnswerRefused:
     message = f"Nothing waits under the id {action_id}"
-    return AnswerRefused(AnswerRefusal(AnswerCode.UNKNOWN_ACTION, message, "`agent inbox list`"))
+    return AnswerRefused(
+        AnswerRefusal(AnswerCode.UNKNOWN_ACTION, message, "`agent inbox list`")
+    )
 
 
 def _action_body(action: PendingAction) -> dict[str, object]:
@@ -215,4 +296,8 @@ def _action_body(action: PendingAction) -> dict[str, object]:
 
 def _action_body_by(caller: Caller, action: PendingAction) -> dict[str, object]:
     """The same facts, with the caller who answers the action, or tries to."""
-    return {**caller.as_recorded(), "verified": caller.is_verified, **_action_body(action)}
+    return {
+        **caller.as_recorded(),
+        "verified": caller.is_verified,
+        **_action_body(action),
+    }

@@ -24,7 +24,12 @@ class Ledger:
         self._lost: set[str] = set()
         """The keys of calls of this process whose end could not be written: they count as interrupted."""
 
-    async def start(self, start: Start, lease: Lease | None = None, writer: JointWriter | None = None) -> Begun:
+    async def start(
+        self,
+        start: Start,
+        lease: Lease | None = None,
+        writer: JointWriter | None = None,
+    ) -> Begun:
         """Note that a call starts, use up what lets it, and record it, all at once; or say why it may not.
 
         Args:
@@ -42,12 +47,17 @@ class Ledger:
             if lease is not None:
                 transaction.require(lease)
             kept = transaction.get(LEDGER, start.key)
-            answer = None if start.uses is None else transaction.get(PENDING, start.uses)
-            is_interrupted = kept is not None and self._is_interrupted(kept, _lease_row(transaction, lease))
+            answer = (
+                None if start.uses is None else transaction.get(PENDING, start.uses)
+            )
+            is_interrupted = kept is not None and self._is_interrupted(
+                kept, _lease_row(transaction, lease)
+            )
             begun = judge_start(kept, start, answer, is_interrupted=is_interrupted)
             if begun.state != "started":
                 return begun
-            # The approval is used up in the transaction that starts the call, so that two attempts cannot share it.
+            # The approval is used up in the transaction that starts the call, so that
+            # two attempts cannot share it.
             if answer is not None and is_usable(answer):
                 transaction.put(PENDING, structs.replace(answer, used_at=start.at))
             transaction.put(LEDGER, _started_entry(start, owner, lease))
@@ -58,8 +68,8 @@ class Ledger:
         try:
             begun = await (writer or self._store).write(begin)
         except BaseException:
-            # Nothing runs under the key, whether or not the start was written. A call of that key which runs is
-            # another one, that was started before.
+            # Nothing runs under the key, whether or not the start was written. A call
+            # of that key which runs is another one, that was started before.
             if start.key not in self._running:
                 self._lost.add(start.key)
             raise
@@ -98,8 +108,8 @@ class Ledger:
             if writer is None:
                 await self._store.write(end)
             else:
-                # A write that was put off can fail after this method has returned, so its failure is handled there as
-                # well.
+                # A write that was put off can fail after this method has returned, so
+                # its failure is handled there as well.
                 await writer.put_off(end, on_failure=lambda: self._lost.add(key))
         except BaseException:
             self._lost.add(key)
@@ -114,7 +124,10 @@ class Ledger:
 
     async def knows(self, key: str) -> bool:
         """True if a call started under this key and was not forgotten."""
-        return await self._store.read(lambda snapshot: snapshot.get(LEDGER, key)) is not None
+        return (
+            await self._store.read(lambda snapshot: snapshot.get(LEDGER, key))
+            is not None
+        )
 
     async def has_made(self, key: str, arguments: str) -> bool:
         """True if a call with arguments of this digest started under this key, and was not forgotten."""
@@ -128,11 +141,17 @@ class Ledger:
             return snapshot.get(LEDGER, key), _lease_row(snapshot, lease)
 
         kept, held = await self._store.read(read)
-        return kept is not None and kept.state == "started" and not self._is_interrupted(kept, held)
+        return (
+            kept is not None
+            and kept.state == "started"
+            and not self._is_interrupted(kept, held)
+        )
 
     async def interrupted(self) -> list[LedgerEntry]:
         """Every call that started and whose process is gone, by key."""
-        started = await self._store.read(lambda snapshot: snapshot.find(LEDGER, {"state": "started"}))
+        started = await self._store.read(
+            lambda snapshot: snapshot.find(LEDGER, {"state": "started"})
+        )
         found = [entry for entry in started if self._is_interrupted(entry)]
         return sorted(found, key=lambda entry: entry.key)
 
@@ -145,8 +164,13 @@ class Ledger:
 
         def end(transaction: Transaction) -> bool:
             kept = transaction.get(LEDGER, key)
-            # The call is looked at again inside of the transaction: it may have been taken up since it was found.
-            if kept is None or kept.state != "started" or not self._is_interrupted(kept):
+            # The call is looked at again inside of the transaction: it may have been
+            # taken up since it was found.
+            if (
+                kept is None
+                or kept.state != "started"
+                or not self._is_interrupted(kept)
+            ):
                 return False
             _end_entry(transaction, kept, "unknown", at, None)
             if record is not None:
@@ -159,7 +183,8 @@ class Ledger:
         """True if no process will write how a call ended; `held` is the lease of its run, where that is known."""
         if entry.owner == self._store.owner:
             return entry.key in self._lost
-        # A process that is frozen is not gone. It must not write any longer, so that waiting for it would be in vain.
+        # A process that is frozen is not gone. It must not write any longer, so that
+        # waiting for it would be in vain.
         return is_taken_from(held, entry.lease) or self._store.is_gone(entry.owner)
 
 
@@ -183,7 +208,8 @@ def open_outcome(seal: Seal, sealed: bytes, key: str, ending: Ending) -> bytes:
     except ValueError:
         if ending != "failed":
             raise
-        # Earlier versions sealed a failure like a result; a result does not decode as a failure.
+        # Earlier versions sealed a failure like a result; a result does not decode as a
+        # failure.
         return seal.open(sealed, key)
 
 
@@ -212,9 +238,18 @@ def _started_entry(start: Start, owner: str, lease: Lease | None) -> LedgerEntry
     )
 
 
-def _end_entry(transaction: Transaction, kept: LedgerEntry, ending: Ending, at: str, sealed: bytes | None) -> None:
+def _end_entry(
+    transaction: Transaction,
+    kept: LedgerEntry,
+    ending: Ending,
+    at: str,
+    sealed: bytes | None,
+) -> None:
     if ending == "forgotten":
         transaction.drop(LEDGER, kept.key)
     else:
         # What has ended belongs to no process any longer.
-        transaction.put(LEDGER, structs.replace(kept, state=ending, owner="", ended_at=at, result=sealed))
+        transaction.put(
+            LEDGER,
+            structs.replace(kept, state=ending, owner="", ended_at=at, result=sealed),
+        )

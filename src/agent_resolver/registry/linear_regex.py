@@ -19,8 +19,14 @@ def compile_linear_regex(pattern: str) -> Callable[[str], bool]:
         ValueError: It is not such an expression, or is too large.
     """
     # `RegexOptions` selects the engine that never backtracks.
-    limits = jsonschema_rs.RegexOptions(size_limit=_MAX_BYTES, dfa_size_limit=_MAX_BYTES)
+    limits = jsonschema_rs.RegexOptions(
+        size_limit=_MAX_BYTES, dfa_size_limit=_MAX_BYTES
+    )
     try:
-        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=limits).is_valid
+        return jsonschema_rs.validator_for(
+            {"pattern": pattern}, pattern_options=limits
+        ).is_valid
     except ValueError:
-        raise ValueError("no regular expression without lookaround and references, or too large") from None
+        raise ValueError(
+            "no regular expression without lookaround and references, or too large"
+        ) from None

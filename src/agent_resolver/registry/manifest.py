@@ -20,7 +20,9 @@ from agent_resolver.schema.manifest import MANIFEST_NAME, Manifest, manifest_dig
 _NO_RULES: Final = Rules()
 
 
-def manifest_of(descriptors: Iterable[Descriptor], generated_at: str = EPOCH) -> Manifest:
+def manifest_of(
+    descriptors: Iterable[Descriptor], generated_at: str = EPOCH
+) -> Manifest:
     """The manifest of these tools, the same in any order; tools of locked servers are left out.
 
     Raises:
@@ -30,10 +32,16 @@ def manifest_of(descriptors: Iterable[Descriptor], generated_at: str = EPOCH) ->
     for descriptor in filter(is_own, descriptors):
         if descriptor.id in own:
             # Sorted, so that the message is the same in whatever order the tools come.
-            raise ToolIdConflict(descriptor.id, *sorted((own[descriptor.id].source, descriptor.source)))
+            raise ToolIdConflict(
+                descriptor.id, *sorted((own[descriptor.id].source, descriptor.source))
+            )
         own[descriptor.id] = descriptor
-    tools = tuple(sorted(map(ManifestTool.of, own.values()), key=lambda tool: tool.order))
-    return Manifest(generated_at=generated_at, digest=manifest_digest(tools), tools=tools)
+    tools = tuple(
+        sorted(map(ManifestTool.of, own.values()), key=lambda tool: tool.order)
+    )
+    return Manifest(
+        generated_at=generated_at, digest=manifest_digest(tools), tools=tools
+    )
 
 
 def is_own(descriptor: Descriptor) -> bool:
@@ -60,8 +68,14 @@ def _descriptor(tool: ManifestTool) -> Descriptor:
     )
     # A manifest leaves out what is usual; a descriptor states it.
     output_schema = None if tool.output_schema is UNSET else tool.output_schema
-    rate_limit = None if tool.rate_limit_per_minute is UNSET else tool.rate_limit_per_minute
-    timeout_seconds = TIMEOUT_SECONDS_WHEN_ABSENT if tool.timeout_seconds is UNSET else tool.timeout_seconds
+    rate_limit = (
+        None if tool.rate_limit_per_minute is UNSET else tool.rate_limit_per_minute
+    )
+    timeout_seconds = (
+        TIMEOUT_SECONDS_WHEN_ABSENT
+        if tool.timeout_seconds is UNSET
+        else tool.timeout_seconds
+    )
     return Descriptor(
         id=tool.id,
         description=tool.description,

@@ -64,7 +64,9 @@ class Offer(Struct):
         # Several sources may refuse one id: the answer names the same one each time.
         return refusals[min(refusals)] if refusals else None
 
-    async def restore_sources(self, tool_id: str, run: str) -> ToolFailure | NeedsAction | None:
+    async def restore_sources(
+        self, tool_id: str, run: str
+    ) -> ToolFailure | NeedsAction | None:
         """Look again for each source that is not there and that a tool comes from, or would come from.
 
         Returns:
@@ -73,7 +75,8 @@ class Offer(Struct):
         first_problem = None
         for source in self._lost_sources(tool_id):
             problem = await source.restore(run)
-            # A source that is back may have lost the tool meanwhile; then the next source is asked.
+            # A source that is back may have lost the tool meanwhile; then the next
+            # source is asked.
             if problem is None and tool_id in self.entries:
                 return None
             first_problem = first_problem or problem
@@ -85,7 +88,8 @@ class Offer(Struct):
             owner = self.sources.get(entry.descriptor.source)
             owners = [owner] if owner else []
         elif all(source in self.sources for source in self.refused.get(tool_id, ())):
-            # Only sources that can come back refuse the tool, or none does: each that may own the id is looked for.
+            # Only sources that can come back refuse the tool, or none does: each that
+            # may own the id is looked for.
             owners = owners_of(tool_id, self.sources.values())
         else:
             # The tool is the project's own: no source has it.
@@ -103,7 +107,8 @@ class RunOffer(Offer, kw_only=True):
     around: Offer
     allowed: Collection[str]
     """The ids that may be called, of tools around and of the run's own."""
-    # Few runs have anything of their own, and thousands may wait at once: until then they share empty tables.
+    # Few runs have anything of their own, and thousands may wait at once: until then
+    # they share empty tables.
     entries: dict[str, Entry] = _NOTHING
     refused: dict[str, dict[str, Refused]] = _NOTHING
     sources: dict[str, Source] = _NOTHING
@@ -151,14 +156,21 @@ class RunOffer(Offer, kw_only=True):
         """The reason why a tool may not be called; one that is there and not allowed is forbidden."""
         is_own = tool_id in self.entries or tool_id in self.refused
         if tool_id in self.allowed:
-            return Offer.refusal_of(self, tool_id) if is_own else self.around.refusal_of(tool_id)
-        # A refusal of the offer around says more than that the run may not call the tool.
+            return (
+                Offer.refusal_of(self, tool_id)
+                if is_own
+                else self.around.refusal_of(tool_id)
+            )
+        # A refusal of the offer around says more than that the run may not call the
+        # tool.
         if not is_own and (refused := self.around.refusal_of(tool_id)):
             return refused
         is_there = is_own or self.around.find(tool_id) is not None
         return _not_allowed(tool_id) if is_there else None
 
-    async def restore_sources(self, tool_id: str, run: str) -> ToolFailure | NeedsAction | None:
+    async def restore_sources(
+        self, tool_id: str, run: str
+    ) -> ToolFailure | NeedsAction | None:
         """Look again for the sources of a tool that may be called; a run cannot start any others."""
         if tool_id not in self.allowed or tool_id in self.entries:
             # A tool of the run's own comes from no source that could be restored.
@@ -180,9 +192,17 @@ _ENDED: Final = EndedOffer()
 
 def _not_allowed(tool_id: str) -> Refused:
     message = f"The agent that runs may not call {tool_id[:MAX_ID]}"
-    return Refused(AdmissionCode.FORBIDDEN_ACTION, message, "`agent plan` lists the tools that it may call")
+    return Refused(
+        AdmissionCode.FORBIDDEN_ACTION,
+        message,
+        "`agent plan` lists the tools that it may call",
+    )
 
 
 def kept_ids(allowed: Collection[str]) -> Collection[str]:
     """The ids in a form that can be asked quickly; what cannot change is not copied."""
-    return allowed if isinstance(allowed, frozenset | MappingProxyType) else frozenset(allowed)
+    return (
+        allowed
+        if isinstance(allowed, frozenset | MappingProxyType)
+        else frozenset(allowed)
+    )

@@ -63,13 +63,22 @@ class PendingActions:
             None if the caller who asks has as many open questions as one caller may have.
         """
         # An answer cannot come with the question.
-        asked = structs.replace(action, answer=None, reason=None, answered_by=None, answered_at=None, used_at=None)
+        asked = structs.replace(
+            action,
+            answer=None,
+            reason=None,
+            answered_by=None,
+            answered_at=None,
+            used_at=None,
+        )
 
         def keep(transaction: Transaction) -> PendingAction | None:
-            # At the bound only new questions are refused: one that was asked before is returned as it is.
+            # At the bound only new questions are refused: one that was asked before is
+            # returned as it is.
             if is_bounded and _count_open(transaction, asked) >= MAX_OPEN_QUESTIONS:
                 return transaction.get(PENDING, asked.id)
-            # The id comes from the binding, so of two processes that ask the same only the first one adds a row.
+            # The id comes from the binding, so of two processes that ask the same only
+            # the first one adds a row.
             if not transaction.put(PENDING, asked, only_new=True):
                 return transaction.get(PENDING, asked.id)
             if record is not None:
@@ -85,7 +94,8 @@ class PendingActions:
             if keep(transaction) is None:
                 raise TooManyQuestions
 
-        # The question counts from now on, though the store learns of it later: `look` must not promise its room twice.
+        # The question counts from now on, though the store learns of it later: `look`
+        # must not promise its room twice.
         self._put_off[asked.requester] += 1
         try:
             # A person must not be asked about an answer of a model that was not kept.
@@ -102,7 +112,9 @@ class PendingActions:
 
     async def newest(self, binding: str) -> tuple[PendingAction | None, int]:
         """The last action that was asked under a binding, and how many there were."""
-        found = await self._store.read(lambda snapshot: snapshot.find(PENDING, {"binding": binding}))
+        found = await self._store.read(
+            lambda snapshot: snapshot.find(PENDING, {"binding": binding})
+        )
         newest = found[-1] if found else None
         return newest, len(found)
 
@@ -117,8 +129,12 @@ class PendingActions:
             found = snapshot.find(PENDING, {"binding": binding})
             if found:
                 return Asked(found[-1], len(found))
-            unanswered = snapshot.find(PENDING, {"requester": requester, "answer": None}, limit=_ROOM)
-            return Asked(None, 0, has_room=len(unanswered) + self._put_off[requester] < _ROOM)
+            unanswered = snapshot.find(
+                PENDING, {"requester": requester, "answer": None}, limit=_ROOM
+            )
+            return Asked(
+                None, 0, has_room=len(unanswered) + self._put_off[requester] < _ROOM
+            )
 
         return await self._store.read(find)
 
@@ -130,8 +146,9 @@ class PendingActions:
         """Every action, oldest first."""
         actions: dict[str, PendingAction] = {}
         last: str | None = None
-        # Page by page: a long read must not keep the event loop from everything else. By id: where the last action of
-        # a page was removed meanwhile, the next page begins at the start.
+        # Page by page: a long read must not keep the event loop from everything else.
+        # By id: where the last action of a page was removed meanwhile, the next page
+        # begins at the start.
         while page := await self._page(last):
             actions |= {action.id: action for action in page}
             last = page[-1].id
@@ -151,7 +168,10 @@ class PendingActions:
         def find(snapshot: Snapshot) -> list[PendingAction]:
             return snapshot.find(PENDING, {"requester": requester, "answer": None})
 
-        return sorted(await self._store.read(find), key=lambda action: (action.asked_at, action.id))
+        return sorted(
+            await self._store.read(find),
+            key=lambda action: (action.asked_at, action.id),
+        )
 
     async def answer(self, answered: PendingAction, record: Record) -> bool:
         """Keep the answer of an action and record it; False when it was answered before."""
@@ -181,7 +201,11 @@ class PendingActions:
     async def forget_expired(self, now: str) -> None:
         """Remove the arguments of questions that expired without an answer."""
         actions = await self.all()
-        expired = [each.id for each in actions if each.content is not None and each.state(now) != "open"]
+        expired = [
+            each.id
+            for each in actions
+            if each.content is not None and each.state(now) != "open"
+        ]
 
         def forget(transaction: Transaction) -> None:
             for action_id in expired:
@@ -189,7 +213,8 @@ class PendingActions:
                 if action := transaction.get(PENDING, action_id):
                     transaction.put(PENDING, structs.replace(action, content=None))
 
-        # A store is written to only where there is something to remove: looking takes no write lock.
+        # A store is written to only where there is something to remove: looking takes
+        # no write lock.
         if expired:
             await self._store.write(forget)
 

@@ -5,7 +5,12 @@ from typing import Final
 
 from msgspec import structs
 
-from agent_resolver.core.approval import MAX_OPEN_QUESTIONS, effects_of, expiry, is_answered_by_worker
+from agent_resolver.core.approval import (
+    MAX_OPEN_QUESTIONS,
+    effects_of,
+    expiry,
+    is_answered_by_worker,
+)
 from agent_resolver.core.retry_answer import RETRY_ANSWER
 from agent_resolver.core.shorten import shorten
 from agent_resolver.registry.call import Call
@@ -30,7 +35,9 @@ _OPERATOR_ROLE: Final = "approver"
 class Questions:
     """Asks for approvals, for what a tool cannot do without, and whether something was done."""
 
-    def __init__(self, pending: PendingActions, clock: Clock, seal: Seal, *, is_recorded: bool) -> None:
+    def __init__(
+        self, pending: PendingActions, clock: Clock, seal: Seal, *, is_recorded: bool
+    ) -> None:
         self._pending = pending
         self._clock = clock
         self._seal = seal
@@ -38,7 +45,9 @@ class Questions:
 
     async def asked_approvals(self, call: Call) -> Asked:
         """The questions whether this very call may be made."""
-        return await self._pending.look(_binding_of_approval(call), call.context.caller.id)
+        return await self._pending.look(
+            _binding_of_approval(call), call.context.caller.id
+        )
 
     async def approval(self, call: Call, asked: Asked) -> Pending | Failed:
         """Ask whether this very call may be made, after those questions that were asked before."""
@@ -46,14 +55,17 @@ class Questions:
         question = f"{_who_asks(call)} to call {call.tool_id} ({rules.classification}){_reason_of(call)}"
         action = self._about_call("APPROVAL", call, binding, asked.count, question)
         expiring = structs.replace(action, expires_at=expiry(now, rules.priority))
-        # A run whose call is not approved yet does nothing but wait: the question can be kept with that step.
+        # A run whose call is not approved yet does nothing but wait: the question can
+        # be kept with that step.
         return await self._waiting(call, expiring, may_wait=asked.has_room)
 
     async def need(self, call: Call, needed: NeedsAction) -> Pending | Failed:
         """Ask for what a tool cannot do without."""
-        # A tool that asks may have been given secrets already, and what it says is kept.
+        # A tool that asks may have been given secrets already, and what it says is
+        # kept.
         subject, message = redacted([needed.subject, str(needed)], call.secrets)
-        # The same need of two calls is one question: a secret that is missing is asked for once.
+        # The same need of two calls is one question: a secret that is missing is asked
+        # for once.
         binding = digest([needed.kind, subject, message])
         newest, count = await self._pending.newest(binding)
         if newest is not None and newest.is_open:
@@ -83,14 +95,23 @@ class Questions:
         (message,) = redacted([question], call.all_secrets())
         binding = _binding_of_call("CLARIFICATION", call, message)
         newest, count = await self._pending.newest(binding)
-        if newest is not None and not is_answered_by_worker(newest, call.context.caller):
+        if newest is not None and not is_answered_by_worker(
+            newest, call.context.caller
+        ):
             return newest
-        # The answer holds for the whole question, of which a person is shown no more than a person reads.
-        action = self._about_call("CLARIFICATION", call, binding, count, message[:_MAX_QUESTION])
+        # The answer holds for the whole question, of which a person is shown no more
+        # than a person reads.
+        action = self._about_call(
+            "CLARIFICATION", call, binding, count, message[:_MAX_QUESTION]
+        )
         return await self._ask(call, action) or _too_many(call)
 
     async def interrupted(
-        self, call: Call, key: str, rules: Rules, is_still_unknown: Callable[[], Awaitable[bool]] | None = None
+        self,
+        call: Call,
+        key: str,
+        rules: Rules,
+        is_still_unknown: Callable[[], Awaitable[bool]] | None = None,
     ) -> PendingAction | None:
         """Ask whether what was interrupted under this key was done; None where that has become known.
 
@@ -100,12 +121,19 @@ class Questions:
         binding = digest(["OUTCOME_UNKNOWN", key])
         newest, count = await self._pending.newest(binding)
         is_too_weak = newest is not None and (
-            _is_too_weak(newest, rules) or is_answered_by_worker(newest, call.context.caller)
+            _is_too_weak(newest, rules)
+            or is_answered_by_worker(newest, call.context.caller)
         )
         if newest and newest.used_at is None and not is_too_weak:
             return newest
-        # An answer that was just used may have led to an outcome meanwhile: then there is nothing to ask.
-        if newest and newest.used_at and is_still_unknown and not await is_still_unknown():
+        # An answer that was just used may have led to an outcome meanwhile: then there
+        # is nothing to ask.
+        if (
+            newest
+            and newest.used_at
+            and is_still_unknown
+            and not await is_still_unknown()
+        ):
             return None
         choice = f"answer `done`, or `{RETRY_ANSWER}` if it was not"
         action = PendingAction(
@@ -125,19 +153,28 @@ class Questions:
             role=rules.approver_role,
             takes_approver=rules.takes_approval,
         )
-        # It is asked however many questions the caller has: otherwise no person would learn of the interruption.
+        # It is asked however many questions the caller has: otherwise no person would
+        # learn of the interruption.
         return await self._ask(call, action, is_bounded=False)
 
     async def forget_expired(self) -> None:
         """Remove the arguments of questions that expired without an answer."""
         await self._pending.forget_expired(self._clock.now())
 
-    def _about_call(self, kind: PendingType, call: Call, binding: str, count: int, message: str) -> PendingAction:
+    def _about_call(
+        self, kind: PendingType, call: Call, binding: str, count: int, message: str
+    ) -> PendingAction:
         """A question about one call, with all that the person who answers has to know of it."""
-        descriptor, context, action_id = call.entry.descriptor, call.context, _action_id(binding, count)
+        descriptor, context, action_id = (
+            call.entry.descriptor,
+            call.context,
+            _action_id(binding, count),
+        )
         rules = call.rules
         secrets = (*call.secrets, *call.entry.source_secrets)
-        text = arguments_for_approver(call.arguments, call.entry.secret_arguments, secrets)
+        text = arguments_for_approver(
+            call.arguments, call.entry.secret_arguments, secrets
+        )
         return PendingAction(
             id=action_id,
             type=kind,
@@ -161,19 +198,35 @@ class Questions:
             takes_approver=rules.takes_approval,
         )
 
-    async def _waiting(self, call: Call, action: PendingAction, *, may_wait: bool = False) -> Pending | Failed:
+    async def _waiting(
+        self, call: Call, action: PendingAction, *, may_wait: bool = False
+    ) -> Pending | Failed:
         asked = await self._ask(call, action, may_wait=may_wait)
         return pending_of(asked, call) if asked else _too_many(call)
 
     async def _ask(
-        self, call: Call, action: PendingAction, *, is_bounded: bool = True, may_wait: bool = False
+        self,
+        call: Call,
+        action: PendingAction,
+        *,
+        is_bounded: bool = True,
+        may_wait: bool = False,
     ) -> PendingAction | None:
         record = None
         if self._is_recorded:
-            facts = {"arguments": action.arguments, "agent": action.agent, "lock": action.lock, "code": action.code}
+            facts = {
+                "arguments": action.arguments,
+                "agent": action.agent,
+                "lock": action.lock,
+                "code": action.code,
+            }
             known = {name: value for name, value in facts.items() if value}
-            record = call.record(AuditKind.ACTION_ASKED, action=action.id, type=action.type, **known)
-        return await self._pending.ask(action, record, is_bounded=is_bounded, writer=call.writer, may_wait=may_wait)
+            record = call.record(
+                AuditKind.ACTION_ASKED, action=action.id, type=action.type, **known
+            )
+        return await self._pending.ask(
+            action, record, is_bounded=is_bounded, writer=call.writer, may_wait=may_wait
+        )
 
 
 def seal_purpose(action_id: str) -> str:
@@ -189,8 +242,13 @@ def _too_many(call: Call) -> Failed:
 
 def pending_of(action: PendingAction, call: Call) -> Pending:
     """The outcome of a call that waits."""
-    # For a restricted call the local user cannot approve, and should not be sent there in vain.
-    by = " by a caller with a verified token" if action.classification == "RESTRICTED" else ""
+    # For a restricted call the local user cannot approve, and should not be sent there
+    # in vain.
+    by = (
+        " by a caller with a verified token"
+        if action.classification == "RESTRICTED"
+        else ""
+    )
     remedies = {
         "APPROVAL": f"once `agent inbox approve {action.id}` is done{by}, make the same call under the same trace",
         "CLARIFICATION": f"`agent inbox answer {action.id} TEXT`, then make the same call under the same trace",
@@ -208,8 +266,13 @@ def pending_of(action: PendingAction, call: Call) -> Pending:
 
 def _is_too_weak(question: PendingAction, rules: Rules) -> bool:
     """True if more people could answer a question about an interrupted call than the tool's rules allow now."""
-    is_lower = CLASSIFICATION_RANK[question.classification] < CLASSIFICATION_RANK[rules.classification]
-    lacks_approver = rules.takes_approval and not (question.takes_approver and question.role == rules.approver_role)
+    is_lower = (
+        CLASSIFICATION_RANK[question.classification]
+        < CLASSIFICATION_RANK[rules.classification]
+    )
+    lacks_approver = rules.takes_approval and not (
+        question.takes_approver and question.role == rules.approver_role
+    )
     return is_lower or lacks_approver
 
 
@@ -233,7 +296,16 @@ def _binding_of_approval(call: Call) -> str:
 
 
 def _binding_of_call(kind: PendingType, call: Call, *more: str) -> str:
-    return digest([kind, call.tool_id, call.digest, call.context.trace_id, call.context.caller.id, *more])
+    return digest(
+        [
+            kind,
+            call.tool_id,
+            call.digest,
+            call.context.trace_id,
+            call.context.caller.id,
+            *more,
+        ]
+    )
 
 
 def _action_id(binding: str, count: int) -> str:

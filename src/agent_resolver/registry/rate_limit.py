@@ -18,7 +18,9 @@ class RateLimits:
         self._store = store
         self._now = now
 
-    async def take(self, subject: str, per_minute: float, writer: JointWriter | None = None) -> float:
+    async def take(
+        self, subject: str, per_minute: float, writer: JointWriter | None = None
+    ) -> float:
         """Count one use, or say for how many seconds there is none left; 0 means it was counted."""
         # The time is read once, outside of the work, which the store may run again.
         now = self._now()
@@ -29,7 +31,8 @@ class RateLimits:
             for use in uses:
                 if is_outside_window(use.at, now):
                     transaction.drop(RATES, subject, use.number)
-                # A clock that was set back must not block the subject until it has caught up.
+                # A clock that was set back must not block the subject until it has
+                # caught up.
                 elif use.at > now:
                     transaction.put(RATES, structs.replace(use, at=now))
             if not wait:

@@ -11,13 +11,23 @@ from agent_resolver.core.admission import Refused
 from agent_resolver.core.authorization import may_use
 from agent_resolver.core.masking import SecretFields, secret_fields
 from agent_resolver.registry.call import Call, Entry
-from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once, compile_schema
+from agent_resolver.registry.compiled_schema import (
+    CompiledSchema,
+    compile_once,
+    compile_schema,
+)
 from agent_resolver.registry.errors import ToolIdConflict
 from agent_resolver.registry.offer import Offer, RunOffer, kept_ids
 from agent_resolver.registry.pipeline import Pipeline, Ports
 from agent_resolver.registry.port import Telemetry
 from agent_resolver.registry.source import Source
-from agent_resolver.registry.tool import CallContext, ChecksArguments, ChecksCode, HasSourceSecrets, Tool
+from agent_resolver.registry.tool import (
+    CallContext,
+    ChecksArguments,
+    ChecksCode,
+    HasSourceSecrets,
+    Tool,
+)
 from agent_resolver.registry.tool_check import usable_descriptor
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
@@ -59,7 +69,9 @@ class ToolRegistry:
 
     __slots__ = ("__weakref__", "_calls", "_offer", "_pipeline", "on_change")
 
-    def __init__(self, ports: Ports | None = None, *, pipeline: type[Pipeline] = Pipeline) -> None:
+    def __init__(
+        self, ports: Ports | None = None, *, pipeline: type[Pipeline] = Pipeline
+    ) -> None:
         """A registry on these ports."""
         self._offer = Offer()
         self._pipeline = pipeline(ports or Ports())
@@ -67,7 +79,9 @@ class ToolRegistry:
         self.on_change: Callable[[], None] | None = None
         """Called after tools came or went; a source that replaces its tools says so once."""
 
-    def for_run(self, allowed: Collection[str], tools: Iterable[Tool] = ()) -> "ToolRegistry":
+    def for_run(
+        self, allowed: Collection[str], tools: Iterable[Tool] = ()
+    ) -> "ToolRegistry":
         """The registry of one run: of this one the tools with an allowed id, and `tools` of the run's own.
 
         It shares everything else with this registry: the ports, the ledger, rate limits, questions, sources and the
@@ -82,7 +96,8 @@ class ToolRegistry:
             ToolIdConflict: Another tool has its id, here or among `tools`.
             ValueError: A schema of it is not a schema, or refers to one elsewhere.
         """
-        # Calling the class would build a second pipeline, with a ledger and rate limits of its own.
+        # Calling the class would build a second pipeline, with a ledger and rate limits
+        # of its own.
         registry = object.__new__(type(self))
         registry._offer = RunOffer(around=self._offer, allowed=kept_ids(allowed))
         registry._pipeline = self._pipeline
@@ -91,10 +106,13 @@ class ToolRegistry:
         for tool in tools:
             entry = _entry_of(tool, compile_once)
             tool_id = entry.descriptor.id
-            # A tool here that this run may not call keeps its id as well: two tools under one id are a mistake.
+            # A tool here that this run may not call keeps its id as well: two tools
+            # under one id are a mistake.
             known = registry._offer.entries.get(tool_id) or self._offer.find(tool_id)
             if known is not None:
-                raise ToolIdConflict(tool_id, known.descriptor.source, entry.descriptor.source)
+                raise ToolIdConflict(
+                    tool_id, known.descriptor.source, entry.descriptor.source
+                )
             registry._offer.put(entry)
         return registry
 
@@ -141,7 +159,9 @@ class ToolRegistry:
         """Let this source look again for its tools when one of them is called while it is not there."""
         self._offer.attach(source)
 
-    def replace(self, source: str, tools: Iterable[Tool], refused: Mapping[str, Refused]) -> None:
+    def replace(
+        self, source: str, tools: Iterable[Tool], refused: Mapping[str, Refused]
+    ) -> None:
         """Offer and refuse exactly this of a source, in place of what it offered before.
 
         Raises:
@@ -149,7 +169,8 @@ class ToolRegistry:
             ToolIdConflict: Another source has one of the ids.
         """
         before, entries = self._of_source(source), [_entry_of(tool) for tool in tools]
-        # Every id is checked before anything is withdrawn, so that a clash leaves the old tools as they were.
+        # Every id is checked before anything is withdrawn, so that a clash leaves the
+        # old tools as they were.
         for entry in entries:
             self._require_free(entry.descriptor, source)
         self._withdraw(source)
@@ -157,15 +178,20 @@ class ToolRegistry:
             self._offer.put(entry)
         for tool_id, why in refused.items():
             self.refuse(tool_id, source, why)
-        # A plugin or a server may offer what it offered before: listeners hear of a real change only.
+        # A plugin or a server may offer what it offered before: listeners hear of a
+        # real change only.
         if self._of_source(source) != before:
             self._note_change()
 
-    def _require_free(self, descriptor: Descriptor, replaced: str | None = None) -> None:
+    def _require_free(
+        self, descriptor: Descriptor, replaced: str | None = None
+    ) -> None:
         """Refuse an id that a tool has which is not about to be replaced."""
         known = self._offer.find(descriptor.id)
         if known is not None and known.descriptor.source != replaced:
-            raise ToolIdConflict(descriptor.id, known.descriptor.source, descriptor.source)
+            raise ToolIdConflict(
+                descriptor.id, known.descriptor.source, descriptor.source
+            )
 
     def _of_source(self, source: str) -> list[Descriptor]:
         descriptors = (entry.descriptor for entry in self._offer.entries.values())
@@ -174,7 +200,9 @@ class ToolRegistry:
     def _withdraw(self, source: str) -> None:
         for descriptor in self._of_source(source):
             del self._offer.entries[descriptor.id]
-        for tool_id in [key for key, refusals in self._offer.refused.items() if source in refusals]:
+        for tool_id in [
+            key for key, refusals in self._offer.refused.items() if source in refusals
+        ]:
             del self._offer.refused[tool_id][source]
             if not self._offer.refused[tool_id]:
                 del self._offer.refused[tool_id]
@@ -183,7 +211,9 @@ class ToolRegistry:
         if self.on_change is not None:
             self.on_change()
 
-    def list(self, tag: str | None = None, *, caller: Caller | None = None) -> tuple[Descriptor, ...]:
+    def list(
+        self, tag: str | None = None, *, caller: Caller | None = None
+    ) -> tuple[Descriptor, ...]:
         """Every tool that may be called, by id.
 
         Args:
@@ -195,7 +225,8 @@ class ToolRegistry:
         return tuple(
             descriptor
             for descriptor in known
-            if (tag is None or tag in descriptor.labels.tags) and (caller is None or may_use(descriptor.rules, caller))
+            if (tag is None or tag in descriptor.labels.tags)
+            and (caller is None or may_use(descriptor.rules, caller))
         )
 
     def get(self, tool_id: str) -> Descriptor | None:
@@ -223,23 +254,32 @@ class ToolRegistry:
             for source, why in sorted(refused[tool_id].items())
         )
 
-    async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+    async def call(
+        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Outcome:
         """Call a tool: `Pipeline.run` has the steps.
 
         A caller that stops waiting does not stop the call: between its effect and its record nothing may be lost.
         """
         return await self.start_call(tool_id, arguments, context)
 
-    def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> "asyncio.Future[Outcome]":
+    def start_call(
+        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> "asyncio.Future[Outcome]":
         """Start a call as `call` does, and return the future of its outcome; to cancel that does not stop the call."""
-        # The tasks of calls belong to one loop; a call from any other loop is handed over to it.
+        # The tasks of calls belong to one loop; a call from any other loop is handed
+        # over to it.
         if (home := self._calls.other_home()) is not None:
-            elsewhere = asyncio.run_coroutine_threadsafe(self.call(tool_id, arguments, context), home)
+            elsewhere = asyncio.run_coroutine_threadsafe(
+                self.call(tool_id, arguments, context), home
+            )
             return asyncio.wrap_future(elsewhere)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
         # The set keeps the task alive: the loop itself holds only a weak reference.
-        self._calls.tasks.add(loop.create_task(self._answer(answer, tool_id, dict(arguments), context)))
+        self._calls.tasks.add(
+            loop.create_task(self._answer(answer, tool_id, dict(arguments), context))
+        )
         return answer
 
     async def is_under_way(self, tool_id: str, context: CallContext) -> bool:
@@ -247,7 +287,11 @@ class ToolRegistry:
         return await self._pipeline.is_under_way(tool_id, context)
 
     async def clarify(
-        self, tool_id: str, arguments: Mapping[str, Any], question: str, context: CallContext
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        question: str,
+        context: CallContext,
     ) -> str | Pending | Failed:
         """Ask a person about a call that cannot be made as it is: its arguments need not follow the schema.
 
@@ -259,9 +303,13 @@ class ToolRegistry:
             caller has too many questions open.
         """
         if (home := self._calls.other_home()) is not None:
-            elsewhere = asyncio.run_coroutine_threadsafe(self.clarify(tool_id, arguments, question, context), home)
+            elsewhere = asyncio.run_coroutine_threadsafe(
+                self.clarify(tool_id, arguments, question, context), home
+            )
             return await asyncio.wrap_future(elsewhere)
-        return await self._pipeline.clarify(Call(tool_id, dict(arguments), context, self._offer), question)
+        return await self._pipeline.clarify(
+            Call(tool_id, dict(arguments), context, self._offer), question
+        )
 
     async def authorize(
         self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
@@ -271,16 +319,24 @@ class ToolRegistry:
         Where the call takes an approval, it is asked for now. The call uses it later, under the same trace.
         """
         if (home := self._calls.other_home()) is not None:
-            elsewhere = asyncio.run_coroutine_threadsafe(self.authorize(tool_id, arguments, context), home)
+            elsewhere = asyncio.run_coroutine_threadsafe(
+                self.authorize(tool_id, arguments, context), home
+            )
             return await asyncio.wrap_future(elsewhere)
-        return await self._pipeline.authorize(Call(tool_id, dict(arguments), context, self._offer))
+        return await self._pipeline.authorize(
+            Call(tool_id, dict(arguments), context, self._offer)
+        )
 
     async def deny(self, tool_id: str, reason: str, context: CallContext) -> Failed:
         """Record that a call is not made, and why: the runtime of an agent may deny more than its tools do."""
         if (home := self._calls.other_home()) is not None:
-            elsewhere = asyncio.run_coroutine_threadsafe(self.deny(tool_id, reason, context), home)
+            elsewhere = asyncio.run_coroutine_threadsafe(
+                self.deny(tool_id, reason, context), home
+            )
             return await asyncio.wrap_future(elsewhere)
-        return await self._pipeline.deny(Call(tool_id, {}, context, self._offer), reason)
+        return await self._pipeline.deny(
+            Call(tool_id, {}, context, self._offer), reason
+        )
 
     async def settle(self, seconds: float | None = None) -> None:
         """Wait until every call that was started is recorded, also those whose callers have stopped waiting.
@@ -300,22 +356,36 @@ class ToolRegistry:
         """Find the calls whose process is gone; what may not be done twice becomes a question for a person."""
         found = await self._pipeline.interrupted()
         for interrupted in found:
-            # The person who is asked about it must know whose call it was; this process only found it.
-            theirs = structs.replace(context, trace_id=interrupted.trace_id, caller=Caller(id=interrupted.caller))
-            await self._pipeline.recover(Call(interrupted.tool, {}, theirs, self._offer), interrupted)
+            # The person who is asked about it must know whose call it was; this process
+            # only found it.
+            theirs = structs.replace(
+                context,
+                trace_id=interrupted.trace_id,
+                caller=Caller(id=interrupted.caller),
+            )
+            await self._pipeline.recover(
+                Call(interrupted.tool, {}, theirs, self._offer), interrupted
+            )
         return len(found)
 
     async def _answer(
-        self, answer: "asyncio.Future[Outcome]", tool_id: str, arguments: dict[str, Any], context: CallContext
+        self,
+        answer: "asyncio.Future[Outcome]",
+        tool_id: str,
+        arguments: dict[str, Any],
+        context: CallContext,
     ) -> None:
         """Run a call to its end in a task of its own, and hand the outcome to the caller if it still waits."""
         try:
-            outcome = await self._pipeline.run(Call(tool_id, arguments, context, self._offer))
+            outcome = await self._pipeline.run(
+                Call(tool_id, arguments, context, self._offer)
+            )
             if not answer.done():
                 answer.set_result(outcome)
         except BaseException as error:
             if answer.done():
-                # No caller waits for this error any longer, so it is left to asyncio to report it.
+                # No caller waits for this error any longer, so it is left to asyncio to
+                # report it.
                 raise
             answer.set_exception(error)
         finally:
@@ -323,7 +393,9 @@ class ToolRegistry:
                 self._calls.tasks.discard(task)
 
 
-def _entry_of(tool: Tool, compile_schema: Callable[..., CompiledSchema] = compile_schema) -> Entry:
+def _entry_of(
+    tool: Tool, compile_schema: Callable[..., CompiledSchema] = compile_schema
+) -> Entry:
     """A tool, ready to be called.
 
     Args:
@@ -335,12 +407,21 @@ def _entry_of(tool: Tool, compile_schema: Callable[..., CompiledSchema] = compil
         ValueError: A schema of it is not a schema, or refers to one elsewhere.
     """
     descriptor = usable_descriptor(tool)
-    # Formats are checked for the project's own tools; a foreign author may have meant them as remarks.
+    # Formats are checked for the project's own tools; a foreign author may have meant
+    # them as remarks.
     compiled = partial(compile_schema, has_formats=descriptor.labels.kind != "TOOL")
-    result = None if descriptor.output_schema is None else compiled(descriptor.output_schema)
+    result = (
+        None if descriptor.output_schema is None else compiled(descriptor.output_schema)
+    )
     find_faults = tool.faults_in if isinstance(tool, ChecksArguments) else None
-    changed_file = tool.changed_file if descriptor.rules.is_isolated and isinstance(tool, ChecksCode) else None
-    secret_arguments = secret_fields(descriptor.input_schema, descriptor.rules.secret_fields)
+    changed_file = (
+        tool.changed_file
+        if descriptor.rules.is_isolated and isinstance(tool, ChecksCode)
+        else None
+    )
+    secret_arguments = secret_fields(
+        descriptor.input_schema, descriptor.rules.secret_fields
+    )
     return Entry(
         tool,
         descriptor,

@@ -17,7 +17,13 @@ _SHORTEST: Final = 4
 _SHORTEST_LINE: Final = 8
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_QUOTES: Final = (("&quot;", "&#x27;"), ("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&apos;"), ("&quot;", "'"))
+_QUOTES: Final = (
+    ("&quot;", "&#x27;"),
+    ("&quot;", "&#39;"),
+    ("&#34;", "&#39;"),
+    ("&quot;", "&apos;"),
+    ("&quot;", "'"),
+)
 """How `"` and `'` are written in HTML and XML, where they are not left as they are."""
 
 
@@ -51,7 +57,12 @@ def is_secret_name(text: str) -> bool:
 
 def redacted(value: Any, secrets: Iterable[Secret]) -> Any:  # noqa: ANN401 - a JSON value
     """The value with every secret in it masked, also where it is encoded."""
-    found = {form for secret in secrets for form in _written_forms(secret.reveal()) if len(form) >= _SHORTEST}
+    found = {
+        form
+        for secret in secrets
+        for form in _written_forms(secret.reveal())
+        if len(form) >= _SHORTEST
+    }
     # The longest first: a secret may hold another one, and a form of it a shorter form.
     forms = sorted(found, key=lambda form: (-len(form), form))
     if not forms:
@@ -70,15 +81,21 @@ def _written_forms(text: str) -> Iterator[str]:
     raw = _raw_bytes(text)
     yield text
     yield text.strip()
-    # A secret of several lines, such as a private key, may be quoted line by line. Shorter lines are common words.
-    yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= _SHORTEST_LINE)
-    # The JSON forms go without their outer quotes, once with escapes for characters beyond ASCII and once without.
+    # A secret of several lines, such as a private key, may be quoted line by line.
+    # Shorter lines are common words.
+    yield from (
+        line
+        for line in map(str.strip, text.splitlines())
+        if len(line) >= _SHORTEST_LINE
+    )
+    # The JSON forms go without their outer quotes, once with escapes for characters
+    # beyond ASCII and once without.
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
     yield from _forms_in_markup(text)
     yield from _forms_in_python(text, raw)
-    # A path leaves `/` as it is and a query escapes it; some writers use lower-case hex digits, and forms a plus for a
-    # space.
+    # A path leaves `/` as it is and a query escapes it; some writers use lower-case hex
+    # digits, and forms a plus for a space.
     for quoted in {quote_from_bytes(raw, safe=safe) for safe in ("", "/")}:
         yield from (quoted, _lower_escapes(quoted), quoted.replace("%20", "+"))
     yield from (raw.hex(), raw.hex().upper())
@@ -90,7 +107,10 @@ def _forms_in_markup(text: str) -> Iterator[str]:
     escaped = html.escape(text, quote=False)
     yield escaped
     if '"' in text or "'" in text:
-        yield from (escaped.replace('"', double).replace("'", single) for double, single in _QUOTES)
+        yield from (
+            escaped.replace('"', double).replace("'", single)
+            for double, single in _QUOTES
+        )
 
 
 def _forms_in_python(text: str, raw: bytes) -> Iterator[str]:
@@ -102,7 +122,8 @@ def _forms_in_python(text: str, raw: bytes) -> Iterator[str]:
 
 def _raw_bytes(text: str) -> bytes:
     try:
-        # Bytes of the environment that are not UTF-8 arrive as lone surrogates; this turns them back.
+        # Bytes of the environment that are not UTF-8 arrive as lone surrogates; this
+        # turns them back.
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
@@ -117,7 +138,8 @@ def _forms_in_base64(raw: bytes) -> Iterator[str]:
     """The secret in Base64, also after one or two other bytes and before any, as in `user:password`."""
     yield base64.b64encode(raw).decode()
     yield base64.urlsafe_b64encode(raw).decode()
-    # Base64 packs three bytes at a time, so the secret has three spellings, by the number of bytes before it modulo 3.
+    # Base64 packs three bytes at a time, so the secret has three spellings, by the
+    # number of bytes before it modulo 3.
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw).decode()
         # Six bits make a character: what also holds bits of other bytes is left out.
@@ -134,7 +156,10 @@ def _mask_forms(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON v
         case list() | tuple():
             return [_mask_forms(item, forms) for item in value]
         case dict():
-            return {_mask_forms(key, forms): _mask_forms(item, forms) for key, item in value.items()}
+            return {
+                _mask_forms(key, forms): _mask_forms(item, forms)
+                for key, item in value.items()
+            }
         # This comes before numbers: `True` is an `int`.
         case bool() | None:
             return value
@@ -142,5 +167,6 @@ def _mask_forms(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON v
             shown = str(value)
             return MASK if any(form in shown for form in forms) else value
         case _:
-            # Some other values can be written as JSON: they are masked as they would be written.
+            # Some other values can be written as JSON: they are masked as they would be
+            # written.
             return _mask_forms(msgspec.json.decode(msgspec.json.encode(value)), forms)

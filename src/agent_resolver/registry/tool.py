@@ -21,7 +21,9 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Tells the caller that waits how much is done, of how much in all, and what is being done."""
 
 
-async def _no_progress(done: float, total: float | None = None, message: str | None = None) -> None:
+async def _no_progress(
+    done: float, total: float | None = None, message: str | None = None
+) -> None:
     """Report nothing, for a call whose progress is not followed."""
 
 
@@ -44,7 +46,8 @@ class RunHandle:
 
     async def kept(self) -> str:
         """The id of the run; waits until the state has the run."""
-        # Several waiters share the future: one that is cancelled must not cancel it for the others.
+        # Several waiters share the future: one that is cancelled must not cancel it for
+        # the others.
         return await asyncio.shield(self._kept)
 
 
@@ -90,7 +93,11 @@ class CallContext(Struct, frozen=True, kw_only=True):
     @classmethod
     def for_caller(cls, caller: Caller) -> Self:
         """The context of a call by this caller, in a run and under a trace of its own."""
-        return cls(run=randomness.token_hex(16), trace_id=randomness.token_hex(16), caller=caller)
+        return cls(
+            run=randomness.token_hex(16),
+            trace_id=randomness.token_hex(16),
+            caller=caller,
+        )
 
     def ask(self, question: str) -> str:
         """The answer of a person to a question, which must be the same in every attempt at the call.

@@ -14,13 +14,19 @@ def usable_descriptor(tool: object) -> Descriptor:
     """
     name = type(tool).__name__
     try:
-        descriptor, invoke = getattr(tool, "descriptor", None), getattr(tool, "invoke", None)
+        descriptor, invoke = (
+            getattr(tool, "descriptor", None),
+            getattr(tool, "invoke", None),
+        )
     except (Exception, SystemExit) as raised:
-        # An attribute of foreign code may be a property that raises anything; it must not end the process.
+        # An attribute of foreign code may be a property that raises anything; it must
+        # not end the process.
         raise UnusableTool(name, describe_exception(raised)) from raised
     if not isinstance(descriptor, Descriptor):
         error = UnusableTool(name, "it has no descriptor")
-        error.hint = "make a tool of a function with `tool_of`, or declare it with `@capability`"
+        error.hint = (
+            "make a tool of a function with `tool_of`, or declare it with `@capability`"
+        )
         raise error
     if not callable(invoke):
         raise UnusableTool(name, "it has no method `invoke`")

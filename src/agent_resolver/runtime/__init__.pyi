@@ -129,12 +129,27 @@ from agent_resolver.runtime.journal.fold import (
     fold_run as fold_run,
     read_entries as read_entries,
 )
-from agent_resolver.runtime.journal.journal import Journal as Journal, RunStart as RunStart
-from agent_resolver.runtime.journal.recording import Recording as Recording, read_recording as read_recording
-from agent_resolver.runtime.journal.replay import Replay as Replay, replay_run as replay_run
-from agent_resolver.runtime.known_model import KnownModels as KnownModels, known_models as known_models
+from agent_resolver.runtime.journal.journal import (
+    Journal as Journal,
+    RunStart as RunStart,
+)
+from agent_resolver.runtime.journal.recording import (
+    Recording as Recording,
+    read_recording as read_recording,
+)
+from agent_resolver.runtime.journal.replay import (
+    Replay as Replay,
+    replay_run as replay_run,
+)
+from agent_resolver.runtime.known_model import (
+    KnownModels as KnownModels,
+    known_models as known_models,
+)
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS as LOOP_ACTIONS
-from agent_resolver.runtime.mention import Definitions as Definitions, mentions_due as mentions_due
+from agent_resolver.runtime.mention import (
+    Definitions as Definitions,
+    mentions_due as mentions_due,
+)
 from agent_resolver.runtime.message import (
     MediaBlock as MediaBlock,
     Message as Message,
@@ -187,9 +202,14 @@ from agent_resolver.runtime.plugin import (
     TaggedHook as TaggedHook,
     TaggedTransform as TaggedTransform,
 )
-from agent_resolver.runtime.plugin_conformance import PLUGIN_CHECKS as PLUGIN_CHECKS, MakePlugin as MakePlugin
+from agent_resolver.runtime.plugin_conformance import (
+    PLUGIN_CHECKS as PLUGIN_CHECKS,
+    MakePlugin as MakePlugin,
+)
 from agent_resolver.runtime.plugin_contract import check_plugin as check_plugin
-from agent_resolver.runtime.provider.langchain import LangChainExecutor as LangChainExecutor
+from agent_resolver.runtime.provider.langchain import (
+    LangChainExecutor as LangChainExecutor,
+)
 from agent_resolver.runtime.provider.local import LocalExecutor as LocalExecutor
 from agent_resolver.runtime.provider.openai import OpenAiExecutor as OpenAiExecutor
 from agent_resolver.runtime.provider.scripted import (
@@ -209,7 +229,10 @@ from agent_resolver.runtime.registry_set import (
     ServerTools as ServerTools,
     StaleLock as StaleLock,
 )
-from agent_resolver.runtime.retry import RetryConfig as RetryConfig, RetryingExecutor as RetryingExecutor
+from agent_resolver.runtime.retry import (
+    RetryConfig as RetryConfig,
+    RetryingExecutor as RetryingExecutor,
+)
 from agent_resolver.runtime.run import (
     TOKEN_EXPIRED as TOKEN_EXPIRED,
     ResumeRequest as ResumeRequest,
@@ -221,8 +244,14 @@ from agent_resolver.runtime.run import (
     spent as spent,
 )
 from agent_resolver.runtime.run_export import export_run as export_run
-from agent_resolver.runtime.run_history import RunHistory as RunHistory, read_history as read_history
-from agent_resolver.runtime.run_tools import OpenedTools as OpenedTools, RunTools as RunTools
+from agent_resolver.runtime.run_history import (
+    RunHistory as RunHistory,
+    read_history as read_history,
+)
+from agent_resolver.runtime.run_tools import (
+    OpenedTools as OpenedTools,
+    RunTools as RunTools,
+)
 from agent_resolver.runtime.seat import PooledExecutor as PooledExecutor, Seat as Seat
 from agent_resolver.runtime.spec import (
     DEFAULT_MODEL as DEFAULT_MODEL,

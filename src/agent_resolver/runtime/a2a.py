@@ -18,12 +18,16 @@ class A2aFactory:
         """What is wrong with the options of an endpoint."""
         for name in ("poll_interval_ms", "history_length"):
             value = endpoint.options.get(name, 0)
-            # True is an integer to Python, and not a number of milliseconds or messages.
+            # True is an integer to Python, and not a number of milliseconds or
+            # messages.
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 return f"{name} must be an unsigned integer"
         if not isinstance(endpoint.options.get("return_immediately", True), bool):
             return "return_immediately must be a boolean"
-        unknown = sorted(endpoint.options.keys() - {"poll_interval_ms", "history_length", "return_immediately"})
+        unknown = sorted(
+            endpoint.options.keys()
+            - {"poll_interval_ms", "history_length", "return_immediately"}
+        )
         return f"unknown option {unknown[0]}" if unknown else None
 
     def build(self, endpoint: RemoteEndpoint) -> A2aBackend:

@@ -6,14 +6,25 @@ from typing import Final
 from msgspec import Struct, structs
 
 from agent_resolver.core.constraint import RunLimits
-from agent_resolver.runtime.errors import AgentNotFound, InvalidSpec, RegistryConflict, SnapshotNotHeld
+from agent_resolver.runtime.errors import (
+    AgentNotFound,
+    InvalidSpec,
+    RegistryConflict,
+    SnapshotNotHeld,
+)
 from agent_resolver.runtime.event import Sink
 from agent_resolver.runtime.executor import close_executor
 from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.plan import ResolvedRunPlan
 from agent_resolver.runtime.planning import resolve
-from agent_resolver.runtime.registry_set import AgentSpecs, CompositeAgents, LayeredAgents, MapAgents, RegistrySet
+from agent_resolver.runtime.registry_set import (
+    AgentSpecs,
+    CompositeAgents,
+    LayeredAgents,
+    MapAgents,
+    RegistrySet,
+)
 from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult
 from agent_resolver.runtime.run_start import Runs
 from agent_resolver.runtime.spec import AgentSpec
@@ -29,7 +40,13 @@ class AgentRuntime:
     It may be used from several threads: changes happen one after the other.
     """
 
-    def __init__(self, registries: RegistrySet, local: MapAgents, others: "OtherAgents", runs: Runs) -> None:
+    def __init__(
+        self,
+        registries: RegistrySet,
+        local: MapAgents,
+        others: "OtherAgents",
+        runs: Runs,
+    ) -> None:
         self._registries = registries
         self._runs = runs
         self._local = local
@@ -59,7 +76,8 @@ class AgentRuntime:
             SnapshotNotHeld: The snapshot of now is another one.
             ResolveError: The agent has no plan.
         """
-        # Read once: another thread may replace the snapshot between the check and the plan.
+        # Read once: another thread may replace the snapshot between the check and the
+        # plan.
         registries = self._registries
         if version is not None and version != registries.version:
             raise SnapshotNotHeld(version, registries.version)
@@ -74,7 +92,9 @@ class AgentRuntime:
             ResolveError: The agent has no plan.
             RunRefused: The request cannot be run, or nothing here can run it.
         """
-        return await self._runs.start(self.resolve(request.agent_id, callers=request.callers), request, sink)
+        return await self._runs.start(
+            self.resolve(request.agent_id, callers=request.callers), request, sink
+        )
 
     async def run_to_completion(self, request: RunRequest) -> RunResult:
         """Run an agent and wait for its end: as `run`, without events.
@@ -85,7 +105,9 @@ class AgentRuntime:
         """
         return await self.run(request)
 
-    async def resume(self, request: ResumeRequest, sink: Sink | None = None) -> RunResult:
+    async def resume(
+        self, request: ResumeRequest, sink: Sink | None = None
+    ) -> RunResult:
         """Let a run go on from its journal: one that waits, was interrupted, or used up a budget.
 
         Raises:
@@ -158,7 +180,9 @@ class AgentRuntime:
         # The caller holds `_changing`, so nothing replaces these parts in between.
         self._local = self._local.changed(agent_id, spec)
         agents = self._others.after(self._local)
-        self._registries = structs.replace(self._registries, version=self._registries.version + 1, agents=agents)
+        self._registries = structs.replace(
+            self._registries, version=self._registries.version + 1, agents=agents
+        )
         return self._registries.version
 
 

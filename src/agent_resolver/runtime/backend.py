@@ -59,12 +59,16 @@ class ExecutionBackend(Protocol):
         """Run an agent that a user asked for."""
         ...
 
-    async def execute_delegate(self, request: RunRequest, limits: RunLimits, sink: Sink) -> RunResult:
+    async def execute_delegate(
+        self, request: RunRequest, limits: RunLimits, sink: Sink
+    ) -> RunResult:
         """Run an agent that another delegates to, under the limits of its caller."""
         ...
 
 
-def require_backend(agent: ResolvedBackendAgent, request: RunRequest) -> ExecutionBackend:
+def require_backend(
+    agent: ResolvedBackendAgent, request: RunRequest
+) -> ExecutionBackend:
     """The backend that runs an agent, once it can do all that the run asks for.
 
     Raises:
@@ -76,7 +80,10 @@ def require_backend(agent: ResolvedBackendAgent, request: RunRequest) -> Executi
         raise BackendUnavailable(agent.spec.id, agent.endpoint.backend)
     offered = backend.capabilities()
     # All mismatches are collected: an operator should see every one of them at once.
-    missing = [_mismatch(axis, need, getattr(offered, axis)) for axis, need in _needs_of(request).items()]
+    missing = [
+        _mismatch(axis, need, getattr(offered, axis))
+        for axis, need in _needs_of(request).items()
+    ]
     if mismatches := [message for message in missing if message]:
         raise CapabilityMismatch(agent.spec.id, mismatches)
     return backend

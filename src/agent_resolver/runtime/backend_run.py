@@ -16,7 +16,11 @@ class BackendRun:
     """One run on a backend, from its start to its end."""
 
     def __init__(
-        self, backend: ExecutionBackend, agent: ResolvedBackendAgent, request: RunRequest, patience: Patience
+        self,
+        backend: ExecutionBackend,
+        agent: ResolvedBackendAgent,
+        request: RunRequest,
+        patience: Patience,
     ) -> None:
         self._backend = backend
         self._agent = agent
@@ -54,11 +58,14 @@ class BackendRun:
             async with self._scope:
                 if self._budget.max_seconds is not None:
                     self._scope.reschedule(self._loop.time() + self._budget.max_seconds)
-                result: object = await self._executed(sink or _ignore, is_delegate=is_delegate)
+                result: object = await self._executed(
+                    sink or _ignore, is_delegate=is_delegate
+                )
         except asyncio.CancelledError as error:
             if not is_being_cancelled():
                 return self._failed(error)
-            # The backend could go on by itself, so it is asked to stop before the cancellation passes on.
+            # The backend could go on by itself, so it is asked to stop before the
+            # cancellation passes on.
             await self._abort()
             raise
         except TimeoutError as error:
@@ -70,17 +77,24 @@ class BackendRun:
             return self._failed(error)
         if isinstance(result, RunResult):
             return result
-        return self._failed(TypeError(f"it gave a `{type(result).__name__}`, not a RunResult"))
+        return self._failed(
+            TypeError(f"it gave a `{type(result).__name__}`, not a RunResult")
+        )
 
     async def _executed(self, sink: Sink, *, is_delegate: bool) -> RunResult:
         if is_delegate:
-            return await self._backend.execute_delegate(self._request, self._agent.limits, sink)
+            return await self._backend.execute_delegate(
+                self._request, self._agent.limits, sink
+            )
         return await self._backend.execute_root(self._request, sink)
 
     async def _abort(self) -> None:
         # The run ends as it does, whether or not its backend can stop.
         with suppress(Exception):
-            await settle(self._backend.abort(self._request.run_id), self._patience.closing_seconds)
+            await settle(
+                self._backend.abort(self._request.run_id),
+                self._patience.closing_seconds,
+            )
 
     def _at_deadline(self) -> Termination:
         if self._is_cancelled:
@@ -90,12 +104,15 @@ class BackendRun:
 
     def _failed(self, error: BaseException) -> RunResult:
         message = f"backend {self._agent.endpoint.backend} failed: {describe_exception(error)}"
-        return self._ended(Termination(reason="error", code="backend_failed", message=message))
+        return self._ended(
+            Termination(reason="error", code="backend_failed", message=message)
+        )
 
     def _ended(self, termination: Termination) -> RunResult:
         """A result without an answer; what the backend used until then is not known."""
         request = self._request
-        # Without a result of the backend, the state of the beginning is all that is known.
+        # Without a result of the backend, the state of the beginning is all that is
+        # known.
         state = request.resume or RunState(
             run=request.run_id,
             trace_id=request.trace_id,

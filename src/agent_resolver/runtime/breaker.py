@@ -18,7 +18,9 @@ class Breaker:
     Only failures of the model count. A request that is too long or not allowed fails at every model.
     """
 
-    def __init__(self, failures: int, cool_down_seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, failures: int, cool_down_seconds: float, clock: Callable[[], float]
+    ) -> None:
         self._limit = failures
         self._cool_down_seconds = cool_down_seconds
         self._clock = clock

@@ -21,7 +21,8 @@ class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def narrowed_by(self, other: "RunBudget") -> "RunBudget":
         """The smaller of both, limit by limit."""
-        # Most requests narrow nothing, and their runs then share the budget of the spec.
+        # Most requests narrow nothing, and their runs then share the budget of the
+        # spec.
         if other == _UNLIMITED:
             return self
         tools = self.max_calls.keys() | other.max_calls.keys()
@@ -30,7 +31,10 @@ class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             max_tokens=_smaller(self.max_tokens, other.max_tokens),
             max_cost=_smaller(self.max_cost, other.max_cost),
             max_seconds=_smaller(self.max_seconds, other.max_seconds),
-            max_calls={tool: _smaller(self.max_calls.get(tool), other.max_calls.get(tool)) for tool in sorted(tools)},
+            max_calls={
+                tool: _smaller(self.max_calls.get(tool), other.max_calls.get(tool))
+                for tool in sorted(tools)
+            },
         )
 
 

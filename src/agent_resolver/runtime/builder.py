@@ -26,7 +26,11 @@ from agent_resolver.runtime.journal.journal import Journal
 from agent_resolver.runtime.known_model import known_models
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.model import ModelPool, ModelSpec
-from agent_resolver.runtime.part_check import require_methods, require_name, require_type
+from agent_resolver.runtime.part_check import (
+    require_methods,
+    require_name,
+    require_type,
+)
 from agent_resolver.runtime.patience import Patience
 from agent_resolver.runtime.plugin_contract import check_plugin
 from agent_resolver.runtime.registry_set import (
@@ -99,7 +103,8 @@ class AgentRuntimeBuilder:
     def with_agent_specs(self, specs: Iterable[AgentSpec]) -> Self:
         """Add agents."""
         with self._collecting("agents"):
-            # `with_agent_spec` keeps the faults of each spec; this block is for a value that cannot be iterated.
+            # `with_agent_spec` keeps the faults of each spec; this block is for a value
+            # that cannot be iterated.
             for spec in specs:
                 self.with_agent_spec(spec)
         return self
@@ -120,7 +125,9 @@ class AgentRuntimeBuilder:
             try:
                 self._add(self._tools, "tool", tool_id, check_tool(tool, tool_id))
             except UnusableTool as error:
-                raise ConfigValidation(f"invalid tool '{error.name}': {error.fault}") from error
+                raise ConfigValidation(
+                    f"invalid tool '{error.name}': {error.fault}"
+                ) from error
         return self
 
     def with_model(self, model: ModelSpec) -> Self:
@@ -138,16 +145,27 @@ class AgentRuntimeBuilder:
     def with_provider(self, provider_id: str, provider: LlmExecutor | Provider) -> Self:
         """Add what answers for the models of a provider: an executor, alone or with facts about its models."""
         with self._collecting("provider"):
-            made = provider if isinstance(provider, Provider) else Provider(executor=provider)
+            made = (
+                provider
+                if isinstance(provider, Provider)
+                else Provider(executor=provider)
+            )
             require_methods(made.executor, "complete", "stream")
             facts = _checked_facts(made.facts)
-            self._add(self._providers, "provider", provider_id, structs.replace(made, facts=facts))
+            self._add(
+                self._providers,
+                "provider",
+                provider_id,
+                structs.replace(made, facts=facts),
+            )
         return self
 
     def with_executor(self, executor: LlmExecutor) -> Self:
         """Let this answer for the model `default`, for a program with one model: it needs no provider and no spec."""
         self.with_provider(DEFAULT_MODEL, executor)
-        model = ModelSpec(id=DEFAULT_MODEL, provider_id=DEFAULT_MODEL, upstream_model=DEFAULT_MODEL)
+        model = ModelSpec(
+            id=DEFAULT_MODEL, provider_id=DEFAULT_MODEL, upstream_model=DEFAULT_MODEL
+        )
         return self.with_model(model)
 
     def with_plugin(self, plugin: object) -> Self:
@@ -169,13 +187,23 @@ class AgentRuntimeBuilder:
     def with_backend(self, kind: str, factory: BackendFactory) -> Self:
         """Add a way to reach remote agents of a kind."""
         with self._collecting("backend"):
-            self._add(self._backends, "backend", kind, require_methods(factory, "validate", "build"))
+            self._add(
+                self._backends,
+                "backend",
+                kind,
+                require_methods(factory, "validate", "build"),
+            )
         return self
 
     def with_lock(self, agent_id: str, lock: Lock) -> Self:
         """Add what is known of an agent's lock."""
         with self._collecting("lock"):
-            self._add(self._locks, "lock", agent_id, require_type(lock, HeldLock, MissingLock, StaleLock))
+            self._add(
+                self._locks,
+                "lock",
+                agent_id,
+                require_type(lock, HeldLock, MissingLock, StaleLock),
+            )
         return self
 
     def with_locks(self, locks: Mapping[str, Lock]) -> Self:
@@ -204,16 +232,21 @@ class AgentRuntimeBuilder:
         with self._collecting("known models"):
             table = known_models()
             specs = table.specs()
-            families = {family: specs[newest] for family, newest in table.families.items()}
+            families = {
+                family: specs[newest] for family, newest in table.families.items()
+            }
             self._known_models |= {**specs, **families}
-            # What a program says of a model wins over the table, in whichever order both come.
+            # What a program says of a model wins over the table, in whichever order
+            # both come.
             self._estimates = {**table.facts(), **self._estimates}
         return self
 
     def with_known_model(self, name: str, model: ModelSpec) -> Self:
         """Add a model that needs no entry: it is meant by a name that means nothing else."""
         with self._collecting("known model"):
-            self._known_models[require_name(name)] = check_value(require_type(model, ModelSpec))
+            self._known_models[require_name(name)] = check_value(
+                require_type(model, ModelSpec)
+            )
         return self
 
     def with_breakers(self, breakers: Breakers) -> Self:
@@ -302,11 +335,15 @@ class AgentRuntimeBuilder:
         Raises:
             BuildError: The first thing that was wrong with a part.
         """
-        # Aliases are looked at here and not as they come: parts may be added in any order.
+        # Aliases are looked at here and not as they come: parts may be added in any
+        # order.
         models, errors = self._with_aliases()
         if found := [*self._errors, *errors]:
             raise found[0]
-        local, others = MapAgents(self._agents.values()), OtherAgents(tuple(self._layers), tuple(self._remotes))
+        local, others = (
+            MapAgents(self._agents.values()),
+            OtherAgents(tuple(self._layers), tuple(self._remotes)),
+        )
         registries = RegistrySet(
             agents=others.after(local),
             models=models,
@@ -340,7 +377,9 @@ class AgentRuntimeBuilder:
         except BuildError as error:
             self._errors.append(error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a part may be anything, and do anything
-            self._errors.append(ConfigValidation(f"invalid {kind}: {describe_exception(error)}"))
+            self._errors.append(
+                ConfigValidation(f"invalid {kind}: {describe_exception(error)}")
+            )
 
     def _add(self, known: dict[str, Any], kind: str, name: str, value: object) -> None:
         require_name(name)
@@ -350,7 +389,8 @@ class AgentRuntimeBuilder:
 
     def _add_valid(self, known: dict[str, Checked], kind: str, value: Checked) -> None:
         try:
-            # The types come first: `faults` compares fields that must have the right ones.
+            # The types come first: `faults` compares fields that must have the right
+            # ones.
             checked = check_value(value)
             faults = list(checked.faults())
         except InvalidSpec as error:
@@ -366,16 +406,25 @@ class AgentRuntimeBuilder:
         models = dict(self._models)
         in_order = sorted(self._models.values(), key=lambda model: model.id)
         named = [(alias, model) for model in in_order for alias in model.aliases]
-        # `setdefault` keeps the first owner in the order of ids, whatever the order in which models were added.
-        clashes = [alias for alias, model in named if models.setdefault(alias, model) is not model]
-        return _in_order(models), [ConfigValidation(f"duplicate model alias '{alias}'") for alias in clashes]
+        # `setdefault` keeps the first owner in the order of ids, whatever the order in
+        # which models were added.
+        clashes = [
+            alias
+            for alias, model in named
+            if models.setdefault(alias, model) is not model
+        ]
+        return _in_order(models), [
+            ConfigValidation(f"duplicate model alias '{alias}'") for alias in clashes
+        ]
 
 
 def _in_order(known: Mapping[str, Value]) -> dict[str, Value]:
     return dict(sorted(known.items()))
 
 
-def _layered_mapping(known: Mapping[str, Value], lazy: Iterable[Mapping[str, Value]]) -> Mapping[str, Value]:
+def _layered_mapping(
+    known: Mapping[str, Value], lazy: Iterable[Mapping[str, Value]]
+) -> Mapping[str, Value]:
     """What was added one by one, then what is looked up when it is asked for."""
     layers = list(lazy)
     return LayeredMapping([_in_order(known), *layers]) if layers else _in_order(known)
@@ -384,4 +433,7 @@ def _layered_mapping(known: Mapping[str, Value], lazy: Iterable[Mapping[str, Val
 def _checked_facts(facts: Mapping[str, ModelFacts]) -> dict[str, ModelFacts]:
     """Facts about models by name, once each has the types that it should have."""
     require_type(facts, Mapping)
-    return {require_name(name): check_value(require_type(each, ModelFacts)) for name, each in facts.items()}
+    return {
+        require_name(name): check_value(require_type(each, ModelFacts))
+        for name, each in facts.items()
+    }

@@ -15,7 +15,10 @@ _LITERAL_FIELDS: Final = ("allowed_tools", "excluded_tools")
 
 
 def catalog_warnings(
-    spec: AgentSpec, found: Container[str], matched: Mapping[str, Sequence[str]], lock: HeldLock | None
+    spec: AgentSpec,
+    found: Container[str],
+    matched: Mapping[str, Sequence[str]],
+    lock: HeldLock | None,
 ) -> Iterator[PlanWarning]:
     """Entries that match none of the tools that were found, or that stand in the wrong place.
 
@@ -23,7 +26,9 @@ def catalog_warnings(
     """
     servers = lock.servers if lock else ()
     refused = sorted(tool_id for server in servers for tool_id in server.refused)
-    unconnected = [server.server.rpartition("@")[0] for server in servers if not server.is_mapped]
+    unconnected = [
+        server.server.rpartition("@")[0] for server in servers if not server.is_mapped
+    ]
     later = [f"{server_id}." for server_id in unconnected]
     yield from _unmatched_patterns(spec, matched, refused, later)
     for field, entry in _entries_of(spec, (*_LITERAL_FIELDS, *_PATTERN_FIELDS)):
@@ -34,7 +39,10 @@ def catalog_warnings(
 
 
 def _unmatched_patterns(
-    spec: AgentSpec, matched: Mapping[str, Sequence[str]], refused: Sequence[str], later: Sequence[str]
+    spec: AgentSpec,
+    matched: Mapping[str, Sequence[str]],
+    refused: Sequence[str],
+    later: Sequence[str],
 ) -> Iterator[PlanWarning]:
     """Patterns that match no tool, neither one that is refused nor one that may come `later`."""
     for field, pattern in _entries_of(spec, _PATTERN_FIELDS):
@@ -44,7 +52,10 @@ def _unmatched_patterns(
 
 
 def _unknown_names(
-    spec: AgentSpec, found: Container[str], refused: Container[str], later: Sequence[str]
+    spec: AgentSpec,
+    found: Container[str],
+    refused: Container[str],
+    later: Sequence[str],
 ) -> Iterator[PlanWarning]:
     """Names of no tool; one with a star was probably meant as a pattern."""
     for field, entry in _entries_of(spec, _LITERAL_FIELDS):
@@ -61,7 +72,9 @@ def _unknown_names(
             yield PlanWarning(WarningCode.UNKNOWN_TOOL, entry, message)
 
 
-def orphan_warnings(permissions: Permissions | None, tools: Mapping[str, PlannedTool]) -> Iterator[PlanWarning]:
+def orphan_warnings(
+    permissions: Permissions | None, tools: Mapping[str, PlannedTool]
+) -> Iterator[PlanWarning]:
     """Permission rules for tools by name that the agent does not have."""
     named = [rule.calls.tool for rule in permissions.rules] if permissions else []
     names = {match.text for match in named if match.kind == "exact"}
@@ -77,12 +90,18 @@ def is_permission_shaped(entry: str) -> bool:
     return bool(opening) and rest.endswith(")") and len(rest) > 1
 
 
-def _may_match(parts: LiteralParts, refused: Sequence[str], later: Iterable[str]) -> bool:
+def _may_match(
+    parts: LiteralParts, refused: Sequence[str], later: Iterable[str]
+) -> bool:
     if matching_texts(parts, refused):
         return True
     start = parts[0]
-    # A pattern may match a later tool if its literal start and the prefix agree as far as both of them go.
-    return any(start.startswith(prefix) or (prefix.startswith(start) and len(parts) > 1) for prefix in later)
+    # A pattern may match a later tool if its literal start and the prefix agree as far
+    # as both of them go.
+    return any(
+        start.startswith(prefix) or (prefix.startswith(start) and len(parts) > 1)
+        for prefix in later
+    )
 
 
 def _entries_of(spec: AgentSpec, fields: Iterable[str]) -> Iterator[tuple[str, str]]:

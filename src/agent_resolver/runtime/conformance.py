@@ -26,7 +26,13 @@ from agent_resolver.runtime.inference import (
     ToolOffer,
     Usage,
 )
-from agent_resolver.runtime.message import ToolCall, assistant_message, system_message, tool_message, user_message
+from agent_resolver.runtime.message import (
+    ToolCall,
+    assistant_message,
+    system_message,
+    tool_message,
+    user_message,
+)
 
 Script = Sequence[ChatAnswer | InferenceFailure]
 OpenExecutor = Callable[[Script], AbstractAsyncContextManager[LlmExecutor]]
@@ -35,19 +41,32 @@ Check = Callable[[OpenExecutor], Coroutine[Any, Any, None]]
 
 _LONGEST_MESSAGE: Final = 1000
 _TOOL: Final = ToolOffer(
-    "search", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    "search",
+    "Searches.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string"}},
+        "required": ["query"],
+    },
 )
 _USAGE: Final = Usage(12, 5, 3)
 _HELLO: Final = ChatAnswer(text="Hello to you, wörld", usage=_USAGE)
 _CALLS: Final = ChatAnswer(
-    calls=(ToolCall("call_1", "search", '{"query":"a \\"b\\" ü"}'), ToolCall("call_2", "search", '{"query":""}')),
+    calls=(
+        ToolCall("call_1", "search", '{"query":"a \\"b\\" ü"}'),
+        ToolCall("call_2", "search", '{"query":""}'),
+    ),
     usage=_USAGE,
     finish="tool_calls",
 )
 
 
 def _ask(*words: str) -> ChatRequest:
-    return ChatRequest(model="model", messages=tuple(map(user_message, words or ("Hello",))), tools=(_TOOL,))
+    return ChatRequest(
+        model="model",
+        messages=tuple(map(user_message, words or ("Hello",))),
+        tools=(_TOOL,),
+    )
 
 
 async def _read(executor: LlmExecutor, request: ChatRequest) -> list[Piece]:
@@ -64,14 +83,24 @@ async def _failure(attempt: Awaitable[Any]) -> InferenceFailure:
 
 def _require_same(found: ChatAnswer, expected: ChatAnswer) -> None:
     """The answers are the same in all that is not the provider's own; calls in what their arguments mean."""
-    assert found.text == expected.text, f"the text is {found.text!r}, and not {expected.text!r}"
-    assert _meaning(found) == _meaning(expected), f"the calls are {found.calls}, and not {expected.calls}"
-    assert found.finish == expected.finish, f"the end is {found.finish}, and not {expected.finish}"
-    assert found.usage == expected.usage, f"the usage is {found.usage}, and not {expected.usage}"
+    assert found.text == expected.text, (
+        f"the text is {found.text!r}, and not {expected.text!r}"
+    )
+    assert _meaning(found) == _meaning(expected), (
+        f"the calls are {found.calls}, and not {expected.calls}"
+    )
+    assert found.finish == expected.finish, (
+        f"the end is {found.finish}, and not {expected.finish}"
+    )
+    assert found.usage == expected.usage, (
+        f"the usage is {found.usage}, and not {expected.usage}"
+    )
 
 
 def _meaning(answer: ChatAnswer) -> list[tuple[str, str, object]]:
-    return [(call.id, call.name, _read_arguments(call.arguments)) for call in answer.calls]
+    return [
+        (call.id, call.name, _read_arguments(call.arguments)) for call in answer.calls
+    ]
 
 
 def _read_arguments(text: str) -> object:
@@ -81,7 +110,7 @@ def _read_arguments(text: str) -> object:
         return text
 
 
-# The checks -----------------------------------------------------------------------------------------------------------
+# The checks ---------------------------------------------------------------------------
 
 
 async def _text_comes_whole(open_executor: OpenExecutor) -> None:
@@ -96,7 +125,11 @@ async def _calls_come_whole(open_executor: OpenExecutor) -> None:
 
 async def _broken_arguments_are_handed_on(open_executor: OpenExecutor) -> None:
     """What to do about a call that cannot be made is not for the executor to decide."""
-    broken = ChatAnswer(calls=(ToolCall("call_1", "search", '{"query": '),), usage=_USAGE, finish="tool_calls")
+    broken = ChatAnswer(
+        calls=(ToolCall("call_1", "search", '{"query": '),),
+        usage=_USAGE,
+        finish="tool_calls",
+    )
     # The answer twice: it is asked for as a whole, and then as a stream.
     async with open_executor([broken, broken]) as executor:
         _require_same(await executor.complete(_ask()), broken)
@@ -105,24 +138,34 @@ async def _broken_arguments_are_handed_on(open_executor: OpenExecutor) -> None:
         _require_same(pieces[-1], broken)
 
 
-async def _an_answer_that_ran_out_of_tokens_says_so(open_executor: OpenExecutor) -> None:
+async def _an_answer_that_ran_out_of_tokens_says_so(
+    open_executor: OpenExecutor,
+) -> None:
     cut = ChatAnswer(text="Hello to", usage=_USAGE, finish="length")
     async with open_executor([cut]) as executor:
         _require_same(await executor.complete(_ask()), cut)
 
 
-async def _a_stream_ends_with_the_whole_of_its_pieces(open_executor: OpenExecutor) -> None:
+async def _a_stream_ends_with_the_whole_of_its_pieces(
+    open_executor: OpenExecutor,
+) -> None:
     for expected in (_HELLO, _CALLS):
         async with open_executor([expected]) as executor:
             pieces = await _read(executor, _ask())
         *deltas, answer = pieces
-        assert isinstance(answer, ChatAnswer), f"the last piece is {answer}, and not the answer"
+        assert isinstance(answer, ChatAnswer), (
+            f"the last piece is {answer}, and not the answer"
+        )
         assert deltas, "there is no piece before the answer"
-        assert not any(isinstance(piece, ChatAnswer | Restarted) for piece in deltas), "it has more than one answer"
+        assert not any(isinstance(piece, ChatAnswer | Restarted) for piece in deltas), (
+            "it has more than one answer"
+        )
         _require_same(answer, expected)
         text = "".join(piece.text for piece in deltas if isinstance(piece, TextDelta))
         assert text == expected.text, f"the pieces of the text are {text!r}"
-        assert _gathered(deltas) == _meaning(expected), f"the pieces of the calls are {_gathered(deltas)}"
+        assert _gathered(deltas) == _meaning(expected), (
+            f"the pieces of the calls are {_gathered(deltas)}"
+        )
 
 
 def _gathered(pieces: Sequence[Piece]) -> list[tuple[str, str, object]]:
@@ -148,7 +191,13 @@ async def _a_conversation_with_results_goes_on(open_executor: OpenExecutor) -> N
         tool_message("call_3", "The arguments are not JSON"),
     )
     async with open_executor([_HELLO]) as executor:
-        request = ChatRequest(model="model", messages=said, tools=(_TOOL,), temperature=0.5, max_output_tokens=64)
+        request = ChatRequest(
+            model="model",
+            messages=said,
+            tools=(_TOOL,),
+            temperature=0.5,
+            max_output_tokens=64,
+        )
         _require_same(await executor.complete(request), _HELLO)
 
 
@@ -157,9 +206,15 @@ async def _a_failure_has_a_kind_and_few_words(open_executor: OpenExecutor) -> No
     async with open_executor([long, long]) as executor:
         for attempt in (executor.complete(_ask()), _read(executor, _ask())):
             failure = await _failure(attempt)
-            assert failure.kind == "overloaded", f"the kind is {failure.kind}, and not overloaded"
-            assert len(str(failure)) <= _LONGEST_MESSAGE, f"the message has {len(str(failure))} characters"
-            assert str(failure).isprintable(), "the message has lines or control characters"
+            assert failure.kind == "overloaded", (
+                f"the kind is {failure.kind}, and not overloaded"
+            )
+            assert len(str(failure)) <= _LONGEST_MESSAGE, (
+                f"the message has {len(str(failure))} characters"
+            )
+            assert str(failure).isprintable(), (
+                "the message has lines or control characters"
+            )
 
 
 async def _a_rate_limit_says_when_to_come_back(open_executor: OpenExecutor) -> None:
@@ -172,7 +227,9 @@ async def _a_rate_limit_says_when_to_come_back(open_executor: OpenExecutor) -> N
 
 
 async def _a_failure_is_over_with_the_next_request(open_executor: OpenExecutor) -> None:
-    async with open_executor([InferenceFailure("provider", "broken"), _HELLO]) as executor:
+    async with open_executor(
+        [InferenceFailure("provider", "broken"), _HELLO]
+    ) as executor:
         await _failure(executor.complete(_ask()))
         _require_same(await executor.complete(_ask()), _HELLO)
 
@@ -194,14 +251,20 @@ async def _a_request_may_be_cancelled(open_executor: OpenExecutor) -> None:
         asked.cancel()
         (found,) = await asyncio.gather(asked, return_exceptions=True)
         # The answer may have come first: both ends keep the promise.
-        assert isinstance(found, asyncio.CancelledError | ChatAnswer), f"a cancelled request ended in {found!r}"
+        assert isinstance(found, asyncio.CancelledError | ChatAnswer), (
+            f"a cancelled request ended in {found!r}"
+        )
 
 
 async def _requests_do_not_wait_for_each_other(open_executor: OpenExecutor) -> None:
     answers = [ChatAnswer(text=f"answer {number}", usage=_USAGE) for number in range(8)]
     async with open_executor(answers) as executor:
-        found = await asyncio.gather(*(executor.complete(_ask(str(number))) for number in range(8)))
-    assert sorted(answer.text for answer in found) == [answer.text for answer in answers]
+        found = await asyncio.gather(
+            *(executor.complete(_ask(str(number))) for number in range(8))
+        )
+    assert sorted(answer.text for answer in found) == [
+        answer.text for answer in answers
+    ]
 
 
 EXECUTOR_CHECKS: Final[Mapping[str, Check]] = {

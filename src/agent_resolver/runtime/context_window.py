@@ -35,7 +35,10 @@ def estimate_tools(tools: Iterable[ToolOffer]) -> int:
 
 
 def fit_request(
-    request: ChatRequest, policy: ContextPolicy, preview: Preview, pinned: Message | None = None
+    request: ChatRequest,
+    policy: ContextPolicy,
+    preview: Preview,
+    pinned: Message | None = None,
 ) -> ChatRequest:
     """The request with no more of the conversation than the policy allows.
 
@@ -45,22 +48,32 @@ def fit_request(
        messages, as many as the policy says: if these do not fit, the provider has to say so. The message `pinned` stays
        as well: a summary is the oldest message, and all that is left of what it covers.
     """
-    # Tools are in every request, and what the model writes comes out of the same window.
-    room = policy.max_context_tokens - policy.max_output_tokens - estimate_tools(request.tools)
+    # Tools are in every request, and what the model writes comes out of the same
+    # window.
+    room = (
+        policy.max_context_tokens
+        - policy.max_output_tokens
+        - estimate_tools(request.tools)
+    )
     messages = request.messages
     if estimate_tokens(messages) <= room:
         return request
     first_recent = max(0, len(messages) - policy.min_recent_messages)
     shortened = [
-        _shorten_result(message, preview) if place < first_recent else message for place, message in enumerate(messages)
+        _shorten_result(message, preview) if place < first_recent else message
+        for place, message in enumerate(messages)
     ]
-    return structs.replace(request, messages=tuple(_newest_that_fit(shortened, room, first_recent, pinned)))
+    return structs.replace(
+        request, messages=tuple(_newest_that_fit(shortened, room, first_recent, pinned))
+    )
 
 
 def _estimate_message(message: Message) -> int:
     size = sum(len(call.name) + len(call.arguments.encode()) for call in message.calls)
     for block in message.content:
-        size += len(block.text.encode()) if isinstance(block, TextBlock) else _MEDIA_BYTES
+        size += (
+            len(block.text.encode()) if isinstance(block, TextBlock) else _MEDIA_BYTES
+        )
     return _PER_MESSAGE + size // BYTES_PER_TOKEN
 
 
@@ -72,7 +85,12 @@ def _shorten_result(message: Message, preview: Preview) -> Message:
     lines = text.splitlines(keepends=True)[: preview.max_lines]
     shown = "".join(lines)[: preview.max_chars]
     left_out = len(text) - len(shown)
-    return structs.replace(message, content=(TextBlock(f"{shown}\n[{left_out:,} further characters are left out]"),))
+    return structs.replace(
+        message,
+        content=(
+            TextBlock(f"{shown}\n[{left_out:,} further characters are left out]"),
+        ),
+    )
 
 
 def _newest_that_fit(
@@ -98,7 +116,8 @@ def units_of(messages: Sequence[Message]) -> Iterator[list[int]]:
     """The places of messages that belong together: one by itself, or an assistant's calls with all their results."""
     unit: list[int] = []
     for place, message in enumerate(messages):
-        # A result belongs to the calls before it, so only another role begins a new unit.
+        # A result belongs to the calls before it, so only another role begins a new
+        # unit.
         if message.role != "tool" and unit:
             yield unit
             unit = []

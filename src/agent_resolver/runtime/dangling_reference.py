@@ -56,7 +56,9 @@ def dangling(registries: RegistrySet) -> list[Dangling]:
             spec = registries.agents.get(agent_id)
         except InvalidSpec as error:
             # An invalid agent must not hide what is wrong with the others.
-            found.add(Dangling(DanglingCode.AGENT_INVALID, f"agent {agent_id}", str(error)))
+            found.add(
+                Dangling(DanglingCode.AGENT_INVALID, f"agent {agent_id}", str(error))
+            )
             continue
         if spec is not None:
             found |= set(_of_agent(registries, agent_id, spec))
@@ -64,17 +66,26 @@ def dangling(registries: RegistrySet) -> list[Dangling]:
 
 
 def _of_models(registries: RegistrySet) -> Iterator[Dangling]:
-    # Models are registered under their aliases as well, so that each is taken once by its id.
+    # Models are registered under their aliases as well, so that each is taken once by
+    # its id.
     for model in {model.id: model for model in registries.models.values()}.values():
         if model.provider_id not in registries.providers:
-            yield Dangling(DanglingCode.MODEL_MISSING_PROVIDER, f"model {model.id}", model.provider_id)
+            yield Dangling(
+                DanglingCode.MODEL_MISSING_PROVIDER,
+                f"model {model.id}",
+                model.provider_id,
+            )
     for pool in registries.pools.values():
         for member in pool.members:
             if not has_model(registries, member.model_id):
-                yield Dangling(DanglingCode.POOL_MISSING_MODEL, f"pool {pool.id}", member.model_id)
+                yield Dangling(
+                    DanglingCode.POOL_MISSING_MODEL, f"pool {pool.id}", member.model_id
+                )
 
 
-def _of_agent(registries: RegistrySet, agent_id: str, spec: AgentSpec) -> Iterator[Dangling]:
+def _of_agent(
+    registries: RegistrySet, agent_id: str, spec: AgentSpec
+) -> Iterator[Dangling]:
     subject = f"agent {agent_id}"
     names = (spec.model_id, *spec.model_alternatives)
     # One name that means a model is enough: the others are alternatives.

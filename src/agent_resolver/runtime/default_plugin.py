@@ -7,7 +7,14 @@ from msgspec import Meta, Struct
 
 from agent_resolver.core.permission_verdict import Behavior
 from agent_resolver.runtime.context_window import Preview, fit_request
-from agent_resolver.runtime.hook import Command, Hook, Phase, PhaseContext, ScheduledAction, Transform
+from agent_resolver.runtime.hook import (
+    Command,
+    Hook,
+    Phase,
+    PhaseContext,
+    ScheduledAction,
+    Transform,
+)
 from agent_resolver.runtime.inference import ChatRequest
 from agent_resolver.runtime.loop_action import ADD_CONTEXT_MESSAGE, LOOP_ACTIONS
 from agent_resolver.runtime.plugin import Registrar, SharedParts, TaggedHandler
@@ -27,7 +34,15 @@ CONTEXT_TRANSFORM: Final = "context_transform"
 PERMISSION: Final = "permission"
 COMPACTION_SECTION: Final = "compaction"
 DEFAULT_PLUGINS: Final = frozenset(
-    {LOOP_ACTION_HANDLERS, MAX_ROUNDS, STOP_CONDITIONS, KNOWLEDGE_CUTOFF, COMPACTION, CONTEXT_TRANSFORM, PERMISSION}
+    {
+        LOOP_ACTION_HANDLERS,
+        MAX_ROUNDS,
+        STOP_CONDITIONS,
+        KNOWLEDGE_CUTOFF,
+        COMPACTION,
+        CONTEXT_TRANSFORM,
+        PERMISSION,
+    }
 )
 """The ids that no other plugin may have."""
 
@@ -67,7 +82,9 @@ class ArtifactCompaction(Struct, frozen=True, kw_only=True, forbid_unknown_field
     preview_max_lines: _Positive = 24
 
 
-class ContextTransformConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContextTransformConfig(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """The section `context_transform`."""
 
     artifact_compaction: ArtifactCompaction = ArtifactCompaction()
@@ -114,7 +131,9 @@ class KnowledgeCutoff(Struct, frozen=True):
     def __call__(self, context: PhaseContext) -> Command:  # noqa: ARG002 - the shape of hooks
         """The message to add."""
         text = f"Your knowledge ends at {self.cutoff}. What came later you know only from this conversation and tools."
-        return Command(actions=(ScheduledAction(ADD_CONTEXT_MESSAGE, {"content": text}),))
+        return Command(
+            actions=(ScheduledAction(ADD_CONTEXT_MESSAGE, {"content": text}),)
+        )
 
 
 class Compaction(Struct, frozen=True):
@@ -169,9 +188,17 @@ class DefaultPlugin(Struct, frozen=True):
 
 
 def _loop_parts() -> SharedParts:
-    handlers = {action.name: TaggedHandler(LOOP_ACTION_HANDLERS, action) for action in LOOP_ACTIONS}
+    handlers = {
+        action.name: TaggedHandler(LOOP_ACTION_HANDLERS, action)
+        for action in LOOP_ACTIONS
+    }
     keys = [
-        KeyRegistration(plugin=LOOP_ACTION_HANDLERS, key=action.key, merge=action.merge, default=freeze(action.default))
+        KeyRegistration(
+            plugin=LOOP_ACTION_HANDLERS,
+            key=action.key,
+            merge=action.merge,
+            default=freeze(action.default),
+        )
         for action in LOOP_ACTIONS
     ]
     return SharedParts(handlers, tuple(keys))
@@ -189,7 +216,9 @@ def loop_action_handlers() -> DefaultPlugin:
 def max_rounds(limit: int) -> DefaultPlugin:
     """Ends a run after so many rounds."""
     condition = StopCondition(type="max_rounds", value=limit)
-    return DefaultPlugin(MAX_ROUNDS, phases=(("after_inference", StopRules((condition,))),))
+    return DefaultPlugin(
+        MAX_ROUNDS, phases=(("after_inference", StopRules((condition,))),)
+    )
 
 
 def stop_conditions(limit: int, conditions: tuple[StopCondition, ...]) -> DefaultPlugin:
@@ -200,14 +229,22 @@ def stop_conditions(limit: int, conditions: tuple[StopCondition, ...]) -> Defaul
 
 def knowledge_cutoff(cutoff: str) -> DefaultPlugin:
     """Tells the model what it cannot know."""
-    return DefaultPlugin(KNOWLEDGE_CUTOFF, phases=(("before_inference", KnowledgeCutoff(cutoff)),))
+    return DefaultPlugin(
+        KNOWLEDGE_CUTOFF, phases=(("before_inference", KnowledgeCutoff(cutoff)),)
+    )
 
 
 def compaction(config: CompactionConfig, policy: ContextPolicy) -> DefaultPlugin:
     """Sums up what no longer fits."""
-    return DefaultPlugin(COMPACTION, phases=(("step_start", Compaction(config, policy)),))
+    return DefaultPlugin(
+        COMPACTION, phases=(("step_start", Compaction(config, policy)),)
+    )
 
 
-def context_transform(config: ContextTransformConfig, policy: ContextPolicy) -> DefaultPlugin:
+def context_transform(
+    config: ContextTransformConfig, policy: ContextPolicy
+) -> DefaultPlugin:
     """Fits every request into the policy."""
-    return DefaultPlugin(CONTEXT_TRANSFORM, transforms=(ContextTransform(config, policy),))
+    return DefaultPlugin(
+        CONTEXT_TRANSFORM, transforms=(ContextTransform(config, policy),)
+    )

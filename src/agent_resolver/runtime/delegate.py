@@ -38,14 +38,19 @@ class DelegateTool(Struct, frozen=True):
         end = result.termination
         if end.is_planned:
             return result.text
-        # The call waits for the question of the delegate: to answer that lets both go on.
+        # The call waits for the question of the delegate: to answer that lets both go
+        # on.
         if result.pending is not None:
             raise WaitsFor(result.pending)
         if end.code in _GOES_ON:
             raise WaitsFor(_until_resumed(result))
         words = f": {end.message}" if end.message else ""
         remedy = "ask for something else, or go on without it"
-        raise ToolFailure(FailureCode.TOOL_ERROR, f"agent {self.agent_id} ended as {end.reason}{words}", remedy)
+        raise ToolFailure(
+            FailureCode.TOOL_ERROR,
+            f"agent {self.agent_id} ended as {end.reason}{words}",
+            remedy,
+        )
 
 
 def _until_resumed(result: RunResult) -> Pending:

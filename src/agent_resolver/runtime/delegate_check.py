@@ -5,15 +5,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_resolver.core.constraint import RunLimits
-from agent_resolver.runtime.errors import InvalidRemoteEndpointConfig, UnsupportedRemoteBackend
-from agent_resolver.runtime.lookup import Sight, check_data, check_servers, find_spec, models_of, summary_model_of
+from agent_resolver.runtime.errors import (
+    InvalidRemoteEndpointConfig,
+    UnsupportedRemoteBackend,
+)
+from agent_resolver.runtime.lookup import (
+    Sight,
+    check_data,
+    check_servers,
+    find_spec,
+    models_of,
+    summary_model_of,
+)
 from agent_resolver.runtime.registry_set import BackendFactory, RegistrySet
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.foreign_error import describe_exception
 
 
-def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> dict[str, AgentSpec]:
+def check_delegates(
+    registries: RegistrySet, spec: AgentSpec, limits: RunLimits
+) -> dict[str, AgentSpec]:
     """The specs of the agents that one delegates to, by the names that it uses.
 
     Whatever its data could reach must be allowed to see it, also by way of others.
@@ -25,7 +37,10 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits)
         AgentNotFound: One of them is not there.
         ConstraintBroken: One of them would see data that it may not.
     """
-    direct = {agent_id: find_spec(registries, agent_id) for agent_id in dict.fromkeys(spec.delegates)}
+    direct = {
+        agent_id: find_spec(registries, agent_id)
+        for agent_id in dict.fromkeys(spec.delegates)
+    }
     # The agent itself counts as seen: those it delegates to may delegate back to it.
     seen, waiting = {spec.id}, deque(direct)
     while waiting:
@@ -35,9 +50,14 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits)
         seen.add(agent_id)
         delegate = direct.get(agent_id) or find_spec(registries, agent_id)
         if delegate.is_remote:
-            # Also where no limits hold: an endpoint that cannot be reached is refused with the plan.
+            # Also where no limits hold: an endpoint that cannot be reached is refused
+            # with the plan.
             endpoint, _ = reached(registries, delegate)
-            check_data(spec.id, limits, Sight(f"remote agent {agent_id}", "remote agent", endpoint.data))
+            check_data(
+                spec.id,
+                limits,
+                Sight(f"remote agent {agent_id}", "remote agent", endpoint.data),
+            )
         elif limits.govern_data:
             # Without limits on data, what a delegate hands on to others needs no look.
             _check_delegate(registries, spec, limits, delegate)
@@ -45,7 +65,9 @@ def check_delegates(registries: RegistrySet, spec: AgentSpec, limits: RunLimits)
     return direct
 
 
-def reached(registries: RegistrySet, spec: AgentSpec) -> tuple[RemoteEndpoint, BackendFactory]:
+def reached(
+    registries: RegistrySet, spec: AgentSpec
+) -> tuple[RemoteEndpoint, BackendFactory]:
     """Where a remote agent is, and who knows how to reach it.
 
     Raises:
@@ -64,7 +86,9 @@ def reached(registries: RegistrySet, spec: AgentSpec) -> tuple[RemoteEndpoint, B
     return endpoint, factory
 
 
-def build_backend(spec: AgentSpec, endpoint: RemoteEndpoint, factory: BackendFactory) -> Any:  # noqa: ANN401 - the run's
+def build_backend(
+    spec: AgentSpec, endpoint: RemoteEndpoint, factory: BackendFactory
+) -> Any:  # noqa: ANN401 - the run's
     """What runs a remote agent.
 
     Raises:
@@ -76,7 +100,9 @@ def build_backend(spec: AgentSpec, endpoint: RemoteEndpoint, factory: BackendFac
         # An error of ours says better what is wrong than the words below.
         raise
     except (Exception, SystemExit) as error:
-        raise InvalidRemoteEndpointConfig(spec.id, endpoint.backend, describe_exception(error)) from error
+        raise InvalidRemoteEndpointConfig(
+            spec.id, endpoint.backend, describe_exception(error)
+        ) from error
 
 
 def _factory_fault(factory: BackendFactory, endpoint: RemoteEndpoint) -> str | None:
@@ -90,7 +116,9 @@ def _factory_fault(factory: BackendFactory, endpoint: RemoteEndpoint) -> str | N
     return f"its factory gave a `{type(fault).__name__}` and no message"
 
 
-def _check_delegate(registries: RegistrySet, spec: AgentSpec, limits: RunLimits, delegate: AgentSpec) -> None:
+def _check_delegate(
+    registries: RegistrySet, spec: AgentSpec, limits: RunLimits, delegate: AgentSpec
+) -> None:
     """Its models must be allowed to see the data, the one that sums up too, and its servers as well."""
     for sight in _models_in_sight(registries, delegate):
         check_data(spec.id, limits, sight)
@@ -101,4 +129,6 @@ def _models_in_sight(registries: RegistrySet, delegate: AgentSpec) -> Iterator[S
     for model in models_of(registries, delegate):
         yield Sight(f"model {model.id} of delegate {delegate.id}", "model", model.data)
     if summary := summary_model_of(registries, delegate):
-        yield Sight(f"{summary.what} of delegate {delegate.id}", summary.kind, summary.data)
+        yield Sight(
+            f"{summary.what} of delegate {delegate.id}", summary.kind, summary.data
+        )

@@ -14,9 +14,20 @@ from agent_resolver.runtime.journal.fold import Folded
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, result_of
 from agent_resolver.runtime.loop.spending import remaining_budget
 from agent_resolver.runtime.message import user_message
-from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.plan import (
+    ResolvedAgent,
+    ResolvedBackendAgent,
+    ResolvedRunPlan,
+)
 from agent_resolver.runtime.planning import resolve, resolve_delegate
-from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, is_resumable, spent
+from agent_resolver.runtime.run import (
+    ResumeRequest,
+    RunRequest,
+    RunResult,
+    RunState,
+    is_resumable,
+    spent,
+)
 from agent_resolver.runtime.tool_contract import tool_under_id
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
@@ -69,9 +80,13 @@ class Delegation:
                 delegate = _Delegate(plan, run_id, depth + 1, tool.origin)
                 if is_journaled:
                     descriptor = _as_repeatable(descriptor)
-                yield DelegateTool(descriptor, tool.origin, partial(self._start, delegate))
+                yield DelegateTool(
+                    descriptor, tool.origin, partial(self._start, delegate)
+                )
 
-    async def _start(self, delegate: "_Delegate", prompt: str, context: CallContext) -> RunResult:
+    async def _start(
+        self, delegate: "_Delegate", prompt: str, context: CallContext
+    ) -> RunResult:
         """Run an agent that another delegates to: under the caller's limits, with what is left of its budget.
 
         An agent that waited for a person, or that was interrupted, goes on from there.
@@ -81,11 +96,18 @@ class Delegation:
         """
         if delegate.depth >= MAX_DEPTH:
             message = f"Agents delegate to each other at most {MAX_DEPTH} deep"
-            raise ToolFailure(FailureCode.TOOL_ERROR, message, "do it without another agent")
-        # Looked up when it is called: a tool that referred to its own run would keep the run in memory.
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR, message, "do it without another agent"
+            )
+        # Looked up when it is called: a tool that referred to its own run would keep
+        # the run in memory.
         lifecycle = self._running.get(delegate.run_id)
         if not isinstance(lifecycle, Lifecycle):
-            raise ToolFailure(FailureCode.TOOL_ERROR, "The run that delegates has ended", "start another run")
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR,
+                "The run that delegates has ended",
+                "start another run",
+            )
         delegating = Delegating(lifecycle, delegate.depth)
         try:
             plan = resolve_delegate(delegate.plan, delegate.agent_id)
@@ -98,19 +120,26 @@ class Delegation:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), error.hint) from error
 
     async def _start_journaled(
-        self, plan: ResolvedRunPlan, delegating: Delegating, prompt: str, context: CallContext
+        self,
+        plan: ResolvedRunPlan,
+        delegating: Delegating,
+        prompt: str,
+        context: CallContext,
     ) -> RunResult:
         """Run a delegate whose id follows from the call: made again, the call finds the run that it started before."""
         run = delegating.lifecycle.run
         run_id = digest([run.id, context.key])[-_ID_DIGITS:]
         known = await self._known(plan, run_id, context)
         if known is None:
-            request = structs.replace(_request_of(plan, delegating, prompt, context), run_id=run_id)
+            request = structs.replace(
+                _request_of(plan, delegating, prompt, context), run_id=run_id
+            )
             return await self._runs.start(plan, request, None, delegating)
         # What it used before the crash counts, also if it is not run again.
         delegating.count(known.state)
         if known.termination is not None and not is_resumable(known.termination):
-            # The delegate had ended, and only its result did not arrive: nothing is run again.
+            # The delegate had ended, and only its result did not arrive: nothing is run
+            # again.
             return _ended_result(known)
         resumed = ResumeRequest(
             run=run_id,
@@ -121,11 +150,18 @@ class Delegation:
             with_changes=run.request.with_changes,
         )
         try:
-            return await self._runs.resume(lambda begun: _under_limits_of(plan, begun.state), resumed, None, delegating)
+            return await self._runs.resume(
+                lambda begun: _under_limits_of(plan, begun.state),
+                resumed,
+                None,
+                delegating,
+            )
         except (ResolveError, RunRefused) as error:
             raise _waits_for_resume(plan, run_id, context, error) from error
 
-    async def _known(self, plan: ResolvedRunPlan, run_id: str, context: CallContext) -> Folded | None:
+    async def _known(
+        self, plan: ResolvedRunPlan, run_id: str, context: CallContext
+    ) -> Folded | None:
         journal = self._runs.journal
         try:
             return None if journal is None else await journal.look_up(run_id)
@@ -133,7 +169,11 @@ class Delegation:
             raise _waits_for_resume(plan, run_id, context, error) from error
 
     async def _start_in_memory(
-        self, plan: ResolvedRunPlan, delegating: Delegating, prompt: str, context: CallContext
+        self,
+        plan: ResolvedRunPlan,
+        delegating: Delegating,
+        prompt: str,
+        context: CallContext,
     ) -> RunResult:
         """Run a delegate; while it waits for a person, its state is part of its caller's."""
         run = delegating.lifecycle.run
@@ -143,7 +183,8 @@ class Delegation:
         request = _request_of(plan, delegating, prompt, context, resumed)
         # Its events are its own: the reader of its caller's events sees the call alone.
         result = await self._runs.start(plan, request, None, delegating)
-        # Kept while it waits for a person, so that it goes on with the same call once that is answered.
+        # Kept while it waits for a person, so that it goes on with the same call once
+        # that is answered.
         run.state.delegate = result.state if result.pending is not None else None
         return result
 
@@ -170,11 +211,21 @@ def _request_of(
         ToolFailure: Nothing is left of the budget.
     """
     run = delegating.lifecycle.run
-    # Delegates use the budget of the run that calls them, so they get what is left of it.
+    # Delegates use the budget of the run that calls them, so they get what is left of
+    # it.
     budget = remaining_budget(run, resumed)
     # One that waited first makes the call that a person approved, which asks no model.
-    if resumed is None and 0 in (budget.max_rounds, budget.max_tokens, budget.max_cost, budget.max_seconds):
-        raise ToolFailure(FailureCode.TOOL_ERROR, "The budget of the run is used up", "do it without another agent")
+    if resumed is None and 0 in (
+        budget.max_rounds,
+        budget.max_tokens,
+        budget.max_cost,
+        budget.max_seconds,
+    ):
+        raise ToolFailure(
+            FailureCode.TOOL_ERROR,
+            "The budget of the run is used up",
+            "do it without another agent",
+        )
     return RunRequest(
         agent_id=plan.agent_id,
         messages=() if resumed else (user_message(prompt),),
@@ -201,7 +252,10 @@ def _under_limits_of(plan: ResolvedRunPlan, begun: RunState) -> ResolvedRunPlan:
 
 
 def _waits_for_resume(
-    plan: ResolvedRunPlan, run_id: str, context: CallContext, error: ResolveError | RunRefused
+    plan: ResolvedRunPlan,
+    run_id: str,
+    context: CallContext,
+    error: ResolveError | RunRefused,
 ) -> WaitsFor:
     """A delegate that began and cannot go on now has not failed, and so the whole chain waits.
 
@@ -221,7 +275,9 @@ def _waits_for_resume(
 
 def _as_repeatable(descriptor: Descriptor) -> Descriptor:
     """A delegate whose run is in the journal can be called again after a crash: it goes on, and repeats nothing."""
-    return structs.replace(descriptor, rules=structs.replace(descriptor.rules, is_idempotent=True))
+    return structs.replace(
+        descriptor, rules=structs.replace(descriptor.rules, is_idempotent=True)
+    )
 
 
 def _ended_result(known: Folded) -> RunResult:

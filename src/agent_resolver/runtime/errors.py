@@ -86,7 +86,9 @@ class AmbiguousModelReference(ResolveError):
     """A model and a pool have one id."""
 
     def __init__(self, model_id: str) -> None:
-        super().__init__(f"model id resolves to both a model and a model pool: {model_id}")
+        super().__init__(
+            f"model id resolves to both a model and a model pool: {model_id}"
+        )
         self.model_id = model_id
 
 
@@ -94,7 +96,9 @@ class InvalidPluginConfig(ResolveError):
     """A section does not follow the schema of its plugin."""
 
     def __init__(self, plugin: str, key: str, message: str) -> None:
-        super().__init__(f'invalid config for plugin {plugin}: section "{key}" — {message}')
+        super().__init__(
+            f'invalid config for plugin {plugin}: section "{key}" — {message}'
+        )
         self.plugin = plugin
         self.key = key
         self.message = message
@@ -104,7 +108,9 @@ class UnsupportedRemoteBackend(ResolveError):
     """Nothing here can reach a remote agent of that kind."""
 
     def __init__(self, agent_id: str, backend: str) -> None:
-        super().__init__(f"unsupported remote backend `{backend}` for delegate `{agent_id}`")
+        super().__init__(
+            f"unsupported remote backend `{backend}` for delegate `{agent_id}`"
+        )
         self.agent_id = agent_id
         self.backend = backend
 
@@ -113,7 +119,9 @@ class InvalidRemoteEndpointConfig(ResolveError):
     """Where a remote agent is said to be, it cannot be."""
 
     def __init__(self, agent_id: str, backend: str, message: str) -> None:
-        super().__init__(f"invalid remote endpoint config for delegate `{agent_id}` backend `{backend}` — {message}")
+        super().__init__(
+            f"invalid remote endpoint config for delegate `{agent_id}` backend `{backend}` — {message}"
+        )
         self.agent_id = agent_id
         self.backend = backend
         self.message = message
@@ -123,7 +131,9 @@ class RemoteAgentNotDirectlyRunnable(ResolveError):
     """Only a backend can run it."""
 
     def __init__(self, agent_id: str) -> None:
-        super().__init__(f"remote agent `{agent_id}` cannot be resolved locally — use it as a delegate instead")
+        super().__init__(
+            f"remote agent `{agent_id}` cannot be resolved locally — use it as a delegate instead"
+        )
         self.agent_id = agent_id
 
 
@@ -151,7 +161,9 @@ class LockMissing(ResolveError):
     """An agent file has `requires`, and there is no lock."""
 
     def __init__(self, agent_id: str, path: str, hint: str = "") -> None:
-        super().__init__(f"agent {agent_id} requires servers and has no lock: {path} is missing")
+        super().__init__(
+            f"agent {agent_id} requires servers and has no lock: {path} is missing"
+        )
         self.agent_id = agent_id
         self.hint = hint
 
@@ -161,7 +173,13 @@ class LockStale(ResolveError):
 
     details: tuple[Difference, ...]
 
-    def __init__(self, agent_id: str, path: str, differences: Sequence[Difference], hint: str = "") -> None:
+    def __init__(
+        self,
+        agent_id: str,
+        path: str,
+        differences: Sequence[Difference],
+        hint: str = "",
+    ) -> None:
         super().__init__(f"agent {agent_id} has a lock that does not hold: {path}")
         self.agent_id = agent_id
         self.details = tuple(differences)
@@ -192,7 +210,9 @@ class SnapshotNotHeld(ResolveError):
     """A run asks for the snapshot that it was planned with, and there is another one by now."""
 
     def __init__(self, wanted: int, held: int) -> None:
-        super().__init__(f"snapshot {wanted} is not held: the runtime is at snapshot {held}")
+        super().__init__(
+            f"snapshot {wanted} is not held: the runtime is at snapshot {held}"
+        )
         self.wanted = wanted
         self.held = held
 
@@ -218,7 +238,9 @@ class ValidationFailed(BuildError):
     """Agents have no plan; holds the error of each."""
 
     def __init__(self, errors: Mapping[str, ResolverError]) -> None:
-        super().__init__("; ".join(f"{agent_id}: {error}" for agent_id, error in errors.items()))
+        super().__init__(
+            "; ".join(f"{agent_id}: {error}" for agent_id, error in errors.items())
+        )
         self.errors = dict(errors)
 
 
@@ -234,7 +256,9 @@ class BackendUnavailable(RunRefused):
     """What should run a remote agent cannot run anything."""
 
     def __init__(self, agent_id: str, backend: str) -> None:
-        super().__init__(f"agent {agent_id} runs on backend {backend}, which cannot run agents here")
+        super().__init__(
+            f"agent {agent_id} runs on backend {backend}, which cannot run agents here"
+        )
         self.agent_id = agent_id
         self.backend = backend
 
@@ -243,7 +267,9 @@ class CapabilityMismatch(RunRefused):
     """A backend cannot do all that a run asks for; holds every mismatch."""
 
     def __init__(self, agent_id: str, mismatches: Sequence[str]) -> None:
-        super().__init__(f"the backend of agent {agent_id} cannot run this: {'; '.join(mismatches)}")
+        super().__init__(
+            f"the backend of agent {agent_id} cannot run this: {'; '.join(mismatches)}"
+        )
         self.agent_id = agent_id
         self.mismatches = tuple(mismatches)
 

@@ -12,7 +12,9 @@ from agent_resolver.runtime.run import Termination
 BudgetKind = Literal["rounds", "tokens", "cost", "seconds", "calls"]
 
 
-class _Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", rename="camel"):
+class _Event(
+    Struct, frozen=True, kw_only=True, gc=False, tag_field="type", rename="camel"
+):
     run: str
     number: int
     """From 1, without gaps, in the order in which events happened."""
@@ -45,7 +47,9 @@ class RoundStarted(_Event, frozen=True, kw_only=True, gc=False, tag="round.start
     """A round starts: the model is about to be asked."""
 
 
-class RoundRestarted(_Event, frozen=True, kw_only=True, gc=False, tag="round.restarted"):
+class RoundRestarted(
+    _Event, frozen=True, kw_only=True, gc=False, tag="round.restarted"
+):
     """A run that was interrupted asks its model again: text received since the last whole answer does not count."""
 
 
@@ -56,7 +60,9 @@ class TextReceived(_Event, frozen=True, kw_only=True, gc=False, tag="text.delta"
     text: str
 
 
-class AnswerRestarted(_Event, frozen=True, kw_only=True, gc=False, tag="answer.restarted"):
+class AnswerRestarted(
+    _Event, frozen=True, kw_only=True, gc=False, tag="answer.restarted"
+):
     """The answer starts again: what was received of it in this round does not count."""
 
     attempt: int
@@ -80,7 +86,9 @@ class InferenceFailed(_Event, frozen=True, kw_only=True, gc=False, tag="answer.f
     message: str
 
 
-class ContextCompacted(_Event, frozen=True, kw_only=True, gc=False, tag="context.compacted"):
+class ContextCompacted(
+    _Event, frozen=True, kw_only=True, gc=False, tag="context.compacted"
+):
     """A summary takes the place of the oldest messages in requests."""
 
     model: str
@@ -92,14 +100,18 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, gc=False, tag="context
     usage: Usage | None
 
 
-class CompactionFailed(_Event, frozen=True, kw_only=True, gc=False, tag="compaction.failed"):
+class CompactionFailed(
+    _Event, frozen=True, kw_only=True, gc=False, tag="compaction.failed"
+):
     """The oldest messages were not summed up: what does not fit is left out of requests, and the run goes on."""
 
     code: str
     message: str
 
 
-class MentionUnresolved(_Event, frozen=True, kw_only=True, gc=False, tag="mention.unresolved"):
+class MentionUnresolved(
+    _Event, frozen=True, kw_only=True, gc=False, tag="mention.unresolved"
+):
     """The user mentions an agent whose definition is not brought in; the words stay as they are."""
 
     mention: str

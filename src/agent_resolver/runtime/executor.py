@@ -23,17 +23,23 @@ FailureKind = Literal[
     "cancelled",
 ]
 _LONGEST_MESSAGE: Final = 1000
-_PASSING: Final = frozenset({"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"})
+_PASSING: Final = frozenset(
+    {"provider", "rate_limited", "overloaded", "timeout", "stream_interrupted"}
+)
 _OF_MODEL: Final = _PASSING | {"unauthorized", "model_not_found"}
 
 
 class InferenceFailure(ResolverError):
     """A model did not answer. The message is one bounded line, whatever the provider said."""
 
-    def __init__(self, kind: FailureKind, message: str, retry_after_ms: int | None = None) -> None:
+    def __init__(
+        self, kind: FailureKind, message: str, retry_after_ms: int | None = None
+    ) -> None:
         # Cut twice: the first cut bounds the work, and `shorten` the message.
         seen = message[: 4 * _LONGEST_MESSAGE]
-        printable = "".join(character if character.isprintable() else " " for character in seen)
+        printable = "".join(
+            character if character.isprintable() else " " for character in seen
+        )
         super().__init__(shorten(printable, _LONGEST_MESSAGE))
         self.kind = kind
         self.retry_after_ms = retry_after_ms

@@ -28,7 +28,12 @@ _SAME_AS_ALWAYS: Final = {"", "auto", "inherit"}
 _RUNTIME: Final = "runtime"
 _MODEL: Final = "model"
 _CONSTRAINTS: Final = {"constraints": Constraints, "trust": TrustConstraints}
-_ELSEWHERE: Final = {"id": "`name`", "limits": "`constraints`", "requires_lock": "`requires`", "registry": "the file"}
+_ELSEWHERE: Final = {
+    "id": "`name`",
+    "limits": "`constraints`",
+    "requires_lock": "`requires`",
+    "registry": "the file",
+}
 """What of a spec the rest of the file says, and `runtime` may not."""
 _OUTSIDE: Final = {"id": "name", "model_id": "model", "model_alternatives": "model"}
 """What of a spec other keys of the file say."""
@@ -48,7 +53,11 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
     tree = front_matter_tree(definition.raw)
     said = {item.key: item for item in tree.items}
     # All faults are collected before any is raised: the author should see them at once.
-    faults = [*governing_key_faults(tree), *_constraint_faults(said), *trust_contradictions(tree)]
+    faults = [
+        *governing_key_faults(tree),
+        *_constraint_faults(said),
+        *trust_contradictions(tree),
+    ]
     faults += list_faults(said)
     spec = None
     try:
@@ -76,14 +85,26 @@ def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
     values: dict[str, Any] = {"id": definition.entry.name, "model_id": first}
     runtime = said[_RUNTIME].value if _RUNTIME in said else Mapping((), 1, 1)
     if not isinstance(runtime, Mapping):
-        raise InvalidSpec([located(said[_RUNTIME], IssueCode.INVALID_TYPE, "Expected object")])
+        raise InvalidSpec(
+            [located(said[_RUNTIME], IssueCode.INVALID_TYPE, "Expected object")]
+        )
     taken = {item.key for item in runtime.items}
     if elsewhere := [item for item in runtime.items if item.key in _ELSEWHERE]:
-        raise InvalidSpec([_unknown_key(item, f"Unknown key: {_ELSEWHERE[item.key]} says it") for item in elsewhere])
-    # A `model_id` in `runtime` takes the place of the key `model`, and so the alternatives in that key are dropped.
+        raise InvalidSpec(
+            [
+                _unknown_key(item, f"Unknown key: {_ELSEWHERE[item.key]} says it")
+                for item in elsewhere
+            ]
+        )
+    # A `model_id` in `runtime` takes the place of the key `model`, and so the
+    # alternatives in that key are dropped.
     if others and "model_id" not in taken:
         values["model_alternatives"] = others
-    outside = [_make_item(name, value, said.get(_OUTSIDE[name])) for name, value in values.items() if name not in taken]
+    outside = [
+        _make_item(name, value, said.get(_OUTSIDE[name]))
+        for name, value in values.items()
+        if name not in taken
+    ]
     return Mapping((*outside, *runtime.items), runtime.line, runtime.column)
 
 
@@ -92,23 +113,38 @@ def _model_names(entry_model: str | None, said: Item | None) -> list[str]:
     names = (entry_model or "").split(",")
     if not entry_model and said and isinstance(said.value, Sequence):
         # An empty list still names one model: the default.
-        names = [str(item.value) for item in said.value.items if isinstance(item, Scalar)] or [""]
+        names = [
+            str(item.value) for item in said.value.items if isinstance(item, Scalar)
+        ] or [""]
     elif said and isinstance(said.value, Mapping):
-        raise InvalidSpec([located(said, IssueCode.INVALID_TYPE, "Expected a name, or a list of names").within(_MODEL)])
+        raise InvalidSpec(
+            [
+                located(
+                    said, IssueCode.INVALID_TYPE, "Expected a name, or a list of names"
+                ).within(_MODEL)
+            ]
+        )
     stripped = [name.strip() for name in names]
-    return [DEFAULT_MODEL if name.casefold() in _SAME_AS_ALWAYS else name for name in stripped]
+    return [
+        DEFAULT_MODEL if name.casefold() in _SAME_AS_ALWAYS else name
+        for name in stripped
+    ]
 
 
 def _make_item(name: str, value: str | list[str], origin: Item | None) -> Item:
     place = (origin.line, origin.column) if origin else (1, 1)
     if isinstance(value, str):
         return Item(name, *place, Scalar(value, *place))
-    return Item(name, *place, Sequence(tuple(Scalar(each, *place) for each in value), *place))
+    return Item(
+        name, *place, Sequence(tuple(Scalar(each, *place) for each in value), *place)
+    )
 
 
 def _place_in_file(issue: Issue, runtime: Item | None) -> Issue:
     """The issue of a spec as one of the file."""
-    items = runtime.value.items if runtime and isinstance(runtime.value, Mapping) else ()
+    items = (
+        runtime.value.items if runtime and isinstance(runtime.value, Mapping) else ()
+    )
     name = issue.at[0] if issue.at else ""
     # The value came from a key outside of `runtime`, so the fault is shown there.
     if name in _OUTSIDE and all(item.key != name for item in items):

@@ -26,17 +26,26 @@ def restrict_tools(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
     Names that `runtime` allows are one more list. Its patterns are not: they say which tools there are besides names.
     """
     # A list with `*` allows every tool, and so narrows nothing.
-    allow_lists = [names for names in _lists_of(said, ALLOW_LISTS) if _EVERY_TOOL not in names]
+    allow_lists = [
+        names for names in _lists_of(said, ALLOW_LISTS) if _EVERY_TOOL not in names
+    ]
     if allow_lists:
-        # Written as null or empty, the list allows nothing; only an absent one says nothing.
+        # Written as null or empty, the list allows nothing; only an absent one says
+        # nothing.
         if spec.allowed_tools is not UNSET:
             allow_lists.append(spec.allowed_tools or ())
         first, *others = allow_lists
         allowed = [name for name in first if all(name in other for other in others)]
         spec = structs.replace(spec, allowed_tools=tuple(allowed))
-    denied = [name for names in _lists_of(said, DENY_LISTS) for entry in names for name in _denied_names(entry)]
+    denied = [
+        name
+        for names in _lists_of(said, DENY_LISTS)
+        for entry in names
+        for name in _denied_names(entry)
+    ]
     names = [name for name in denied if _EVERY_TOOL not in name]
-    # A backslash is an escape in patterns, and a plain character in the names that a file lists.
+    # A backslash is an escape in patterns, and a plain character in the names that a
+    # file lists.
     patterns = [name.replace("\\", "\\\\") for name in denied if _EVERY_TOOL in name]
     return structs.replace(
         spec,
@@ -78,10 +87,17 @@ def _joined(before: Names | None, more: Iterable[str]) -> Names | None:
 def _faults_of_list(item: Item) -> Iterator[Issue]:
     yield from tool_list_faults(item.value)
     (names,) = _lists_of({item.key: item}, [item.key])
-    # The names of one text have no places of their own, so all of them get the place of the list.
-    written = Sequence(tuple(Scalar(name, item.line, item.column) for name in names), item.line, item.column)
+    # The names of one text have no places of their own, so all of them get the place of
+    # the list.
+    written = Sequence(
+        tuple(Scalar(name, item.line, item.column) for name in names),
+        item.line,
+        item.column,
+    )
     yield from refused(walk(written, Names))
     for position, name in enumerate(names if item.key in DENY_LISTS else ()):
         if not is_tool_name(name):
             message = f"`{name}` cannot be the name of a tool"
-            yield located(item, IssueCode.SYNTAX, message, hint="list the names of the tools").within(position)
+            yield located(
+                item, IssueCode.SYNTAX, message, hint="list the names of the tools"
+            ).within(position)

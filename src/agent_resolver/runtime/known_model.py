@@ -76,7 +76,13 @@ class KnownModels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def specs(self) -> Mapping[str, ModelSpec]:
         """Every model by each of its names."""
         names = {name: (name, *model.snapshots) for name, model in self.models.items()}
-        return MappingProxyType({each: self.models[name].spec(each) for name in names for each in names[name]})
+        return MappingProxyType(
+            {
+                each: self.models[name].spec(each)
+                for name in names
+                for each in names[name]
+            }
+        )
 
     def facts(self) -> dict[str, ModelFacts]:
         """What is known of every model, by each of its names."""

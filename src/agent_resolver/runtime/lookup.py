@@ -7,7 +7,11 @@ from msgspec import Struct, structs
 
 from agent_resolver.core.constraint import RunLimits
 from agent_resolver.core.rule import broken_data_rules
-from agent_resolver.runtime.default_plugin import COMPACTION, COMPACTION_SECTION, CompactionConfig
+from agent_resolver.runtime.default_plugin import (
+    COMPACTION,
+    COMPACTION_SECTION,
+    CompactionConfig,
+)
 from agent_resolver.runtime.errors import (
     AgentNotFound,
     ConstraintBroken,
@@ -18,10 +22,23 @@ from agent_resolver.runtime.errors import (
     ProviderNotFound,
 )
 from agent_resolver.runtime.executor import LlmExecutor
-from agent_resolver.runtime.model import DataFacts, Modalities, ModelPool, ModelSpec, pooled
+from agent_resolver.runtime.model import (
+    DataFacts,
+    Modalities,
+    ModelPool,
+    ModelSpec,
+    pooled,
+)
 from agent_resolver.runtime.model_lookup import find_models
 from agent_resolver.runtime.plan import PlanWarning
-from agent_resolver.runtime.registry_set import HeldLock, MissingLock, ModelFacts, Provider, RegistrySet, StaleLock
+from agent_resolver.runtime.registry_set import (
+    HeldLock,
+    MissingLock,
+    ModelFacts,
+    Provider,
+    RegistrySet,
+    StaleLock,
+)
 from agent_resolver.runtime.retry import RetryConfig, RetryingExecutor
 from agent_resolver.runtime.seat import PooledExecutor, Seat
 from agent_resolver.runtime.spec import AgentSpec, ContextPolicy
@@ -85,7 +102,15 @@ def find_spec(registries: RegistrySet, agent_id: str) -> AgentSpec:
 
 
 def _no_spec(agent_id: str, why: str) -> InvalidSpec:
-    return InvalidSpec([Issue(at=(), code=IssueCode.INVALID_TYPE, message=f"agent {agent_id} has no spec: {why}")])
+    return InvalidSpec(
+        [
+            Issue(
+                at=(),
+                code=IssueCode.INVALID_TYPE,
+                message=f"agent {agent_id} has no spec: {why}",
+            )
+        ]
+    )
 
 
 def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Lookup:
@@ -101,16 +126,31 @@ def look_up(registries: RegistrySet, spec: AgentSpec, limits: RunLimits) -> Look
     lock = held_lock(registries, spec)
     check_servers(spec, limits, spec.id)
     named = find_models(registries, spec)
-    pool, members = named.pool, [(model, _find_provider(registries, model)) for model in named.models]
+    pool, members = (
+        named.pool,
+        [(model, _find_provider(registries, model)) for model in named.models],
+    )
     for member, _ in members:
         check_data(spec.id, limits, Sight(f"model {member.id}", "model", member.data))
-    # Two readings of each model: what is certain may refuse a request, and an estimate is only planned with.
-    trusted = [_fill_in_facts(member, provider.facts.get(member.upstream_model)) for member, provider in members]
+    # Two readings of each model: what is certain may refuse a request, and an estimate
+    # is only planned with.
+    trusted = [
+        _fill_in_facts(member, provider.facts.get(member.upstream_model))
+        for member, provider in members
+    ]
     known = [with_known_facts(registries, member) for member, _ in members]
     executors = [_with_retries(provider.executor, retry) for _, provider in members]
-    seats = tuple(Seat(model, executor) for model, executor in zip(known, executors, strict=True))
-    executor = seats[0] if pool is None else PooledExecutor(pool, seats, registries.breakers)
-    model, sure = (known[0], trusted[0]) if pool is None else (pooled(pool, known), pooled(pool, trusted))
+    seats = tuple(
+        Seat(model, executor) for model, executor in zip(known, executors, strict=True)
+    )
+    executor = (
+        seats[0] if pool is None else PooledExecutor(pool, seats, registries.breakers)
+    )
+    model, sure = (
+        (known[0], trusted[0])
+        if pool is None
+        else (pooled(pool, known), pooled(pool, trusted))
+    )
     return Lookup(
         spec=spec,
         model=model,
@@ -149,7 +189,12 @@ def section(spec: AgentSpec, plugin: str, key: str, kind: type[Struct]) -> Any: 
         faults = [stop.issue]
     if faults:
         # A fault of the whole section has no path, and its message says enough.
-        told = (f"{fault}{f', {fault.hint}' if fault.hint else ''}" if fault.at else fault.message for fault in faults)
+        told = (
+            f"{fault}{f', {fault.hint}' if fault.hint else ''}"
+            if fault.at
+            else fault.message
+            for fault in faults
+        )
         raise InvalidPluginConfig(plugin, key, "; ".join(told))
     return msgspec.convert(value, kind)
 
@@ -163,7 +208,9 @@ def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:
     """
     if not spec.requires_lock:
         return None
-    lock = registries.locks.get(spec.id) or MissingLock(path=lock_path_of(f"{spec.id}.md"))
+    lock = registries.locks.get(spec.id) or MissingLock(
+        path=lock_path_of(f"{spec.id}.md")
+    )
     if isinstance(lock, MissingLock):
         raise LockMissing(spec.id, lock.path, lock.hint)
     if isinstance(lock, StaleLock):
@@ -191,7 +238,11 @@ def summary_model_of(registries: RegistrySet, spec: AgentSpec) -> Sight | None:
     if config is None or config.summary_model is None:
         return None
     model = registries.models.get(config.summary_model)
-    return Sight(f"summary model {config.summary_model}", "model", model.data if model else DataFacts())
+    return Sight(
+        f"summary model {config.summary_model}",
+        "model",
+        model.data if model else DataFacts(),
+    )
 
 
 def check_data(agent_id: str, limits: RunLimits, sight: Sight) -> None:
@@ -201,7 +252,9 @@ def check_data(agent_id: str, limits: RunLimits, sight: Sight) -> None:
         ConstraintBroken: With every reason, in the resolver's codes.
     """
     data = sight.data
-    if reasons := broken_data_rules(sight.kind, data.residency, data.max_sensitivity, limits):
+    if reasons := broken_data_rules(
+        sight.kind, data.residency, data.max_sensitivity, limits
+    ):
         raise ConstraintBroken(agent_id, sight.what, reasons)
 
 
@@ -216,8 +269,14 @@ def check_servers(spec: AgentSpec, limits: RunLimits, agent_id: str) -> None:
     if not spec.requires_lock:
         return
     own = RunLimits().narrowed_by(spec.limits)
-    stated = DataFacts(residency=own.residencies or None, max_sensitivity=own.sensitivity)
-    what = "its locked servers" if spec.id == agent_id else f"the servers of delegate {spec.id}"
+    stated = DataFacts(
+        residency=own.residencies or None, max_sensitivity=own.sensitivity
+    )
+    what = (
+        "its locked servers"
+        if spec.id == agent_id
+        else f"the servers of delegate {spec.id}"
+    )
     check_data(agent_id, limits, Sight(what, "delegate", stated))
 
 
@@ -226,27 +285,40 @@ def clamped(policy: ContextPolicy | None, model: ModelSpec) -> ContextPolicy | N
     if policy is None:
         return None
     # Where the model has no number, it narrows nothing.
-    context = min(policy.max_context_tokens, model.context_window or policy.max_context_tokens)
-    output = min(policy.max_output_tokens, model.max_output_tokens or policy.max_output_tokens, context)
+    context = min(
+        policy.max_context_tokens, model.context_window or policy.max_context_tokens
+    )
+    output = min(
+        policy.max_output_tokens,
+        model.max_output_tokens or policy.max_output_tokens,
+        context,
+    )
     threshold = policy.autocompact_threshold
     if threshold is not None:
         # Nothing left for it means that there is no use for it.
         threshold = min(threshold, context - output) or None
     return structs.replace(
-        policy, max_context_tokens=context, max_output_tokens=output, autocompact_threshold=threshold
+        policy,
+        max_context_tokens=context,
+        max_output_tokens=output,
+        autocompact_threshold=threshold,
     )
 
 
 def _find_provider(registries: RegistrySet, model: ModelSpec) -> Provider:
     provider = registries.providers.get(model.provider_id)
     if provider is None:
-        raise ProviderNotFound(model.provider_id, suggestion(model.provider_id, registries.providers))
+        raise ProviderNotFound(
+            model.provider_id, suggestion(model.provider_id, registries.providers)
+        )
     return provider
 
 
 def with_known_facts(registries: RegistrySet, model: ModelSpec) -> ModelSpec:
     """The model with what its spec leaves open: what its provider knows of it, what is usual, and its prices."""
-    trusted = _fill_in_facts(model, _find_provider(registries, model).facts.get(model.upstream_model))
+    trusted = _fill_in_facts(
+        model, _find_provider(registries, model).facts.get(model.upstream_model)
+    )
     # Estimates fill in only what neither the spec nor the provider says.
     known = _fill_in_facts(trusted, registries.estimates.get(model.upstream_model))
     return _fill_in_prices(known, registries.known_models.get(model.upstream_model))
@@ -256,7 +328,9 @@ def _fill_in_facts(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
     """The model with what its spec leaves open and the facts do not."""
     if facts is None:
         return model
-    open_facts = {name: getattr(facts, name) for name in _FACTS if getattr(model, name) is None}
+    open_facts = {
+        name: getattr(facts, name) for name in _FACTS if getattr(model, name) is None
+    }
     modalities = Modalities(
         input=model.modalities.input or facts.modalities.input,
         output=model.modalities.output or facts.modalities.output,
@@ -266,8 +340,11 @@ def _fill_in_facts(model: ModelSpec, facts: ModelFacts | None) -> ModelSpec:
 
 def _fill_in_prices(model: ModelSpec, known: ModelSpec | None) -> ModelSpec:
     """The model with the prices that its own provider publishes; another provider of the same model has its own."""
-    # One price in the spec means that its author sets the prices: the other one is not filled in.
+    # One price in the spec means that its author sets the prices: the other one is not
+    # filled in.
     has_prices = model.input_price is not None or model.output_price is not None
     if known is None or known.provider_id != model.provider_id or has_prices:
         return model
-    return structs.replace(model, input_price=known.input_price, output_price=known.output_price)
+    return structs.replace(
+        model, input_price=known.input_price, output_price=known.output_price
+    )

@@ -55,10 +55,12 @@ class LoopAction(Struct, frozen=True):
         Raises:
             msgspec.ValidationError: It does not have the shape.
         """
-        # Checked when the hook asks for it: the failure then names this action, and the question is asked without it.
+        # Checked when the hook asks for it: the failure then names this action, and the
+        # question is asked without it.
         checked = msgspec.convert(payload, self.payload)
         document = msgspec.to_builtins(checked)
-        # A `merge` key takes the fields as they are, an `append` key a list with the one entry.
+        # A `merge` key takes the fields as they are, an `append` key a list with the
+        # one entry.
         update = document if self.merge == "merge" else [document]
         return Command(updates={self.key: update})
 
@@ -92,7 +94,9 @@ def next_question(state: Mapping[str, Any]) -> NextQuestion | None:
     if not any(state.get(action.key) for action in LOOP_ACTIONS):
         return None
     added = msgspec.convert(state[CONTEXT_KEY], tuple[ContextMessage, ...])
-    asked = {key: value for key, value in state[OVERRIDE_KEY].items() if value is not None}
+    asked = {
+        key: value for key, value in state[OVERRIDE_KEY].items() if value is not None
+    }
     excluded = [each["tool"] for each in state[EXCLUDED_KEY]]
     # Each action narrows: a tool that one of them leaves out is out.
     chosen = [frozenset(each["tools"]) for each in state[ONLY_KEY]]

@@ -34,7 +34,8 @@ class Unresolved(Struct, frozen=True):
 def first_unanswered(messages: Sequence[Message]) -> int:
     """The place of the first message of the user that the model has not answered; past the last where there is none."""
     place = len(messages)
-    # Several messages of the user in a row are one request, none of which has an answer yet.
+    # Several messages of the user in a row are one request, none of which has an answer
+    # yet.
     while place and messages[place - 1].role == "user":
         place -= 1
     return place

@@ -57,7 +57,9 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def text(self) -> str:
         """The text of the message, without its other blocks."""
-        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+        return "".join(
+            block.text for block in self.content if isinstance(block, TextBlock)
+        )
 
 
 def system_message(text: str) -> Message:

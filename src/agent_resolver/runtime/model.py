@@ -9,7 +9,12 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 from msgspec import Meta, Struct, field
 
 from agent_resolver.schema.frozen import freeze_fields
-from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity, Text
+from agent_resolver.schema.vocabulary import (
+    SENSITIVITY_RANK,
+    Residency,
+    Sensitivity,
+    Text,
+)
 
 Modality = Literal["text", "image", "audio", "video", "pdf"]
 _MONTH: Final = re.compile(r"\d{4}-\d{2}(-\d{2})?")
@@ -54,13 +59,22 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
         """What a request costs in US dollars; None unless both prices are known."""
         if self.input_price is None or self.output_price is None:
             return None
-        return (input_tokens * self.input_price + output_tokens * self.output_price) / 1_000_000
+        return (
+            input_tokens * self.input_price + output_tokens * self.output_price
+        ) / 1_000_000
 
     def faults(self) -> Iterator[str]:
         """What is wrong with it beyond the types of its fields."""
-        if self.context_window and self.max_output_tokens and self.max_output_tokens > self.context_window:
+        if (
+            self.context_window
+            and self.max_output_tokens
+            and self.max_output_tokens > self.context_window
+        ):
             yield "max_output_tokens must not exceed context_window"
-        for name, values in (("input", self.modalities.input), ("output", self.modalities.output)):
+        for name, values in (
+            ("input", self.modalities.input),
+            ("output", self.modalities.output),
+        ):
             if len(set(values)) != len(values):
                 yield f"modalities.{name} has duplicates"
         if self.knowledge_cutoff is not None and not _is_month(self.knowledge_cutoff):
@@ -120,7 +134,12 @@ def in_turn(pool: ModelPool, agent_id: str) -> tuple[PoolMember, ...]:
     """The members in the order in which an agent tries them: its home, the others, and those for failures only."""
     home = home_of(pool, agent_id)
     # Sorting is stable: members that count alike stay in the order of the pool.
-    return tuple(sorted(pool.members, key=lambda member: (member is not home, member.role == "failover_only")))
+    return tuple(
+        sorted(
+            pool.members,
+            key=lambda member: (member is not home, member.role == "failover_only"),
+        )
+    )
 
 
 def home_of(pool: ModelPool, agent_id: str) -> PoolMember:
@@ -129,7 +148,9 @@ def home_of(pool: ModelPool, agent_id: str) -> PoolMember:
     The higher a member's weight, the more agents call it home; adding a member moves only the agents that it takes.
     Where the home depends on what happens while agents run, planning starts from the first.
     """
-    members = [member for member in pool.members if member.role == "member"] or pool.members
+    members = [
+        member for member in pool.members if member.role == "member"
+    ] or pool.members
     if pool.routing.home != "deterministic":
         return members[0]
     scores = [_score_member(agent_id, member) for member in members]
@@ -137,15 +158,20 @@ def home_of(pool: ModelPool, agent_id: str) -> PoolMember:
 
 
 def _score_member(agent_id: str, member: PoolMember) -> float:
-    # The zero byte keeps the two ids apart, so that no other pair of them gives the same bytes.
-    hashed = _mix_bits(fnv1a(f"{agent_id}\0{member.model_id}".encode(errors="surrogatepass")))
-    # With this score, each member is home to a share of the agents that is in proportion to its weight.
+    # The zero byte keeps the two ids apart, so that no other pair of them gives the
+    # same bytes.
+    hashed = _mix_bits(
+        fnv1a(f"{agent_id}\0{member.model_id}".encode(errors="surrogatepass"))
+    )
+    # With this score, each member is home to a share of the agents that is in
+    # proportion to its weight.
     return member.weight / -math.log(share_of(hashed))
 
 
 def share_of(hashed: int) -> float:
     """A number between 0 and 1, and never either: the logarithm of one is nothing to divide by, that of 0 is none."""
-    # The half keeps it off both ends; numerator and result each fit into the 53 bits of a float.
+    # The half keeps it off both ends; numerator and result each fit into the 53 bits of
+    # a float.
     return ((hashed >> 12) + 0.5) / 2**52
 
 
@@ -175,7 +201,8 @@ def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
     first = members[0]
     return ModelSpec(
         id=pool.id,
-        # A pool has no provider: these are the names of its first member, and each seat puts its own in their place.
+        # A pool has no provider: these are the names of its first member, and each seat
+        # puts its own in their place.
         provider_id=first.provider_id,
         upstream_model=first.upstream_model,
         context_window=_least_known([m.context_window for m in members]),
@@ -187,7 +214,10 @@ def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
             input=_shared_modalities([m.modalities.input for m in members]),
             output=_shared_modalities([m.modalities.output for m in members]),
         ),
-        data=DataFacts(residency=_common_residency(members), max_sensitivity=_lowest_sensitivity(members)),
+        data=DataFacts(
+            residency=_common_residency(members),
+            max_sensitivity=_lowest_sensitivity(members),
+        ),
     )
 
 
@@ -217,13 +247,19 @@ def _common_residency(members: list[ModelSpec]) -> tuple[Residency, ...] | None:
             return None
         # `any` narrows nothing; the first member that names places takes its place.
         if "any" not in stated:
-            narrowed = stated if "any" in narrowed else tuple(each for each in narrowed if each in stated)
+            narrowed = (
+                stated
+                if "any" in narrowed
+                else tuple(each for each in narrowed if each in stated)
+            )
     # Without a common place the tuple is empty, and no constraint accepts it.
     return tuple(sorted(narrowed)) if narrowed else narrowed
 
 
 def _lowest_sensitivity(members: list[ModelSpec]) -> Sensitivity | None:
-    levels: list[Sensitivity] = [member.data.max_sensitivity for member in members if member.data.max_sensitivity]
+    levels: list[Sensitivity] = [
+        member.data.max_sensitivity for member in members if member.data.max_sensitivity
+    ]
     if len(levels) < len(members):
         return None
     lowest: Sensitivity = min(levels, key=lambda level: SENSITIVITY_RANK[level])

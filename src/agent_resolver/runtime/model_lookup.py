@@ -51,11 +51,21 @@ def find_models(registries: RegistrySet, spec: AgentSpec) -> FoundModels:
         pool = meaning.found
         if isinstance(pool, ModelSpec):
             return FoundModels(models=(pool,), warnings=warnings)
-        # The order follows from the id of the agent, so that agents spread over the members.
-        members = [_find_member(registries, member.model_id) for member in in_turn(pool, spec.id)]
+        # The order follows from the id of the agent, so that agents spread over the
+        # members.
+        members = [
+            _find_member(registries, member.model_id)
+            for member in in_turn(pool, spec.id)
+        ]
         return FoundModels(models=tuple(members), pool=pool, warnings=warnings)
-    known = [name for name in (*registries.models, *registries.pools, *registries.known_models) if name != CATCH_ALL]
-    hint = suggestion(spec.model_id, known) if spec.model_id else "the spec names no model"
+    known = [
+        name
+        for name in (*registries.models, *registries.pools, *registries.known_models)
+        if name != CATCH_ALL
+    ]
+    hint = (
+        suggestion(spec.model_id, known) if spec.model_id else "the spec names no model"
+    )
     raise ModelNotFound(", ".join(names), hint)
 
 
@@ -72,7 +82,9 @@ def _find_member(registries: RegistrySet, name: str) -> ModelSpec:
     return meaning.found
 
 
-def _meaning_of(registries: RegistrySet, name: str, *, has_pools: bool = True) -> _Meaning | None:
+def _meaning_of(
+    registries: RegistrySet, name: str, *, has_pools: bool = True
+) -> _Meaning | None:
     """What a name means.
 
     1. A model, an alias or a pool of the settings, as it is written.
@@ -81,7 +93,11 @@ def _meaning_of(registries: RegistrySet, name: str, *, has_pools: bool = True) -
     4. A model that needs no entry, in either spelling.
     """
     # A pool without members answers nothing, and so its name means nothing.
-    pools = {key: pool for key, pool in registries.pools.items() if pool.members} if has_pools else {}
+    pools = (
+        {key: pool for key, pool in registries.pools.items() if pool.members}
+        if has_pools
+        else {}
+    )
     if not name or name == CATCH_ALL:
         return None
     model, pool = registries.models.get(name), pools.get(name)
@@ -91,7 +107,9 @@ def _meaning_of(registries: RegistrySet, name: str, *, has_pools: bool = True) -
     if found := model or pool:
         return _Meaning(found)
     if similar := _same_folded(name, (*registries.models, *pools)):
-        return _Meaning(registries.models.get(similar) or pools[similar], is_as_written=False)
+        return _Meaning(
+            registries.models.get(similar) or pools[similar], is_as_written=False
+        )
     if CATCH_ALL in registries.models:
         caught = _caught(registries.models[CATCH_ALL], name)
         return _Meaning(caught) if caught else None
@@ -106,7 +124,11 @@ def _find_known(registries: RegistrySet, name: str) -> ModelSpec | None:
     known = registries.known_models.get(bare)
     if known is None and (similar := _same_folded(bare, registries.known_models)):
         known = registries.known_models[similar]
-    return known if known and (not slash or prefix.casefold() == known.provider_id) else None
+    return (
+        known
+        if known and (not slash or prefix.casefold() == known.provider_id)
+        else None
+    )
 
 
 def _caught(catch_all: ModelSpec, name: str) -> ModelSpec | None:
@@ -122,7 +144,9 @@ def _caught(catch_all: ModelSpec, name: str) -> ModelSpec | None:
 def _same_folded(name: str, known: Iterable[str]) -> str | None:
     """The one name that differs in capitals, separators or a remark in parentheses alone."""
     folded = _fold_name(name)
-    same = sorted({other for other in known if other != CATCH_ALL and _fold_name(other) == folded})
+    same = sorted(
+        {other for other in known if other != CATCH_ALL and _fold_name(other) == folded}
+    )
     # Two names that read alike are a tie, and a tie is not broken by chance.
     return same[0] if len(same) == 1 else None
 

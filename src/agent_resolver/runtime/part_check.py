@@ -15,7 +15,9 @@ def require_type(part: Part, *kinds: type) -> Part:
     """
     if not isinstance(part, kinds):
         expected = " or ".join(f"`{kind.__name__}`" for kind in kinds)
-        raise ConfigValidation(f"a `{type(part).__name__}` was given where {expected} belongs")
+        raise ConfigValidation(
+            f"a `{type(part).__name__}` was given where {expected} belongs"
+        )
     return part
 
 
@@ -27,7 +29,9 @@ def require_methods(part: Part, *names: str) -> Part:
     """
     missing = [name for name in names if not callable(getattr(part, name, None))]
     if missing:
-        raise ConfigValidation(f"a `{type(part).__name__}` was given, which has no method `{missing[0]}`")
+        raise ConfigValidation(
+            f"a `{type(part).__name__}` was given, which has no method `{missing[0]}`"
+        )
     return part
 
 

@@ -8,8 +8,18 @@ from msgspec import Struct
 
 from agent_resolver._extra import needing_extra
 from agent_resolver.core.permission_rule import CallMatch, parse_rule
-from agent_resolver.core.permission_verdict import Behavior, BehaviorRule, PermissionJudge, PermissionVerdict
-from agent_resolver.runtime.default_plugin import PERMISSION, DefaultPlugin, PermissionConfig, RuleScope
+from agent_resolver.core.permission_verdict import (
+    Behavior,
+    BehaviorRule,
+    PermissionJudge,
+    PermissionVerdict,
+)
+from agent_resolver.runtime.default_plugin import (
+    PERMISSION,
+    DefaultPlugin,
+    PermissionConfig,
+    RuleScope,
+)
 from agent_resolver.runtime.errors import InvalidPluginConfig
 from agent_resolver.runtime.hook import Block, Command, PhaseContext, Suspend
 
@@ -56,10 +66,14 @@ class PermissionGate(Struct, frozen=True, eq=False, dict=True):
 @lru_cache(maxsize=_KEPT)
 def permission_gate(permissions: Permissions) -> DefaultPlugin:
     """Applies the rules before each call."""
-    return DefaultPlugin(PERMISSION, phases=(("tool_gate", PermissionGate(permissions)),))
+    return DefaultPlugin(
+        PERMISSION, phases=(("tool_gate", PermissionGate(permissions)),)
+    )
 
 
-def hidden_tools(permissions: Permissions | None, tool_ids: Iterable[str]) -> frozenset[str]:
+def hidden_tools(
+    permissions: Permissions | None, tool_ids: Iterable[str]
+) -> frozenset[str]:
     """The tools that are denied whatever their arguments are: there is no use in showing them to a model."""
     return _judge_of(permissions).denied_tools(tool_ids) if permissions else frozenset()
 
@@ -77,13 +91,18 @@ def parse_permissions(config: PermissionConfig) -> Permissions:
     for place, rule in enumerate(config.rules):
         try:
             calls = parse_rule(rule.tool)
-            # Compiled here, so that a bad expression is refused with the plan and not at the first call.
+            # Compiled here, so that a bad expression is refused with the plan and not
+            # at the first call.
             for expression in _expressions_of(calls):
                 _compile_regex(expression)
         except ValueError as error:
             faults.append(f"rules.{place}.tool: {error}")
             continue
-        rules.append(ParsedRule(text=rule.tool, calls=calls, behavior=rule.behavior, scope=rule.scope))
+        rules.append(
+            ParsedRule(
+                text=rule.tool, calls=calls, behavior=rule.behavior, scope=rule.scope
+            )
+        )
     if faults:
         raise InvalidPluginConfig(PERMISSION, PERMISSION, "; ".join(faults))
     return Permissions(default_behavior=config.default_behavior, rules=tuple(rules))
@@ -91,7 +110,9 @@ def parse_permissions(config: PermissionConfig) -> Permissions:
 
 @lru_cache(maxsize=_KEPT)
 def _judge_of(permissions: Permissions) -> PermissionJudge:
-    return PermissionJudge(permissions.rules, permissions.default_behavior, _compile_regex)
+    return PermissionJudge(
+        permissions.rules, permissions.default_behavior, _compile_regex
+    )
 
 
 def _expressions_of(calls: CallMatch) -> Iterator[str]:

@@ -29,13 +29,21 @@ def plan_document(agent: ResolvedAgent) -> bytes:
     """
     parts = {**_parts(agent), "secret_fields": _secrets_of_tools(agent)}
     tools = agent.tools.values()
-    of_servers = {tool.id: tool.descriptor for tool in tools if tool.source == "server" and tool.descriptor is not None}
+    of_servers = {
+        tool.id: tool.descriptor
+        for tool in tools
+        if tool.source == "server" and tool.descriptor is not None
+    }
     try:
-        # A model is shown a schema in the order of the server: unlike all others, these keys are not sorted.
+        # A model is shown a schema in the order of the server: unlike all others, these
+        # keys are not sorted.
         server_tools = msgspec.Raw(msgspec.json.encode(of_servers))
-        return msgspec.json.encode({**parts, "server_tools": server_tools}, order="sorted")
+        return msgspec.json.encode(
+            {**parts, "server_tools": server_tools}, order="sorted"
+        )
     except UnicodeEncodeError:
-        # A program may have put lone surrogates into them; Python's own encoder escapes those.
+        # A program may have put lone surrogates into them; Python's own encoder escapes
+        # those.
         return json.dumps(msgspec.to_builtins(parts), sort_keys=True).encode()
 
 
@@ -60,7 +68,8 @@ def _parts(agent: ResolvedAgent) -> dict[str, Any]:
         "limits": agent.limits,
         "model": agent.model,
         "pool": agent.pool,
-        # Executors are live objects, and nothing of them is written: the models say who answers.
+        # Executors are live objects, and nothing of them is written: the models say who
+        # answers.
         "seats": [seat.model for seat in agent.seats],
         "modality_guard": agent.modality_guard,
         "context_policy": agent.context_policy,
@@ -78,8 +87,12 @@ def _secrets_of_tools(agent: ResolvedAgent) -> dict[str, ToolSecrets]:
         descriptor = tool.descriptor
         if descriptor is None:
             continue
-        arguments = secret_fields(descriptor.input_schema, descriptor.rules.secret_fields)
-        secrets = ToolSecrets(arguments, secret_fields(descriptor.output_schema, arguments.names))
+        arguments = secret_fields(
+            descriptor.input_schema, descriptor.rules.secret_fields
+        )
+        secrets = ToolSecrets(
+            arguments, secret_fields(descriptor.output_schema, arguments.names)
+        )
         if secrets != _NO_SECRETS:
             found[tool.id] = secrets
     return found
@@ -88,9 +101,16 @@ def _secrets_of_tools(agent: ResolvedAgent) -> dict[str, ToolSecrets]:
 def _tool_parts(agent: ResolvedAgent) -> list[Any]:
     """The tools by id, each with the digest of its definition and where it comes from."""
     servers = agent.lock.servers if agent.lock else ()
-    of_servers = {tool_id: known for server in servers for tool_id, known in server.definitions.items()}
+    of_servers = {
+        tool_id: known
+        for server in servers
+        for tool_id, known in server.definitions.items()
+    }
     tools = sorted(agent.tools.values(), key=lambda tool: tool.id)
-    return [(tool.id, tool.source, tool.origin, tool.scopes, _definition(tool, of_servers)) for tool in tools]
+    return [
+        (tool.id, tool.source, tool.origin, tool.scopes, _definition(tool, of_servers))
+        for tool in tools
+    ]
 
 
 def _definition(tool: PlannedTool, of_servers: dict[str, str]) -> str | None:

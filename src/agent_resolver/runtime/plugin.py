@@ -151,7 +151,8 @@ class Registrar:
 
     def share(self, parts: SharedParts) -> None:
         """Take handlers of actions and state keys as they are."""
-        # Every name is checked before anything is taken, so that a clash leaves no half of the parts behind.
+        # Every name is checked before anything is taken, so that a clash leaves no half
+        # of the parts behind.
         for name in parts.actions:
             self._once(self._actions, name, "action handler")
         for key in parts.keys:
@@ -164,8 +165,11 @@ class Registrar:
         """Call `hook` in this phase of every round, with the context of the phase."""
         self._require_callable("phase hook", phase, hook)
         if phase not in PHASES:
-            raise EnvBuild(f"plugin {self._plugin}: there is no phase {phase!r}; there are {', '.join(PHASES)}")
-        # A hook of a plugin that is filtered out is checked like any other, and then left out.
+            raise EnvBuild(
+                f"plugin {self._plugin}: there is no phase {phase!r}; there are {', '.join(PHASES)}"
+            )
+        # A hook of a plugin that is filtered out is checked like any other, and then
+        # left out.
         if self._counts:
             self._hooks[phase].append(TaggedHook(self._plugin, hook))
 
@@ -209,8 +213,12 @@ class Registrar:
             raise EnvBuild(f"plugin {self._plugin}: state key {name!r}: {problem}")
         checked = _frozen_default(self._plugin, name, default)
         if not fits_rule(merge, checked):
-            raise EnvBuild(f"plugin {self._plugin}: the default of state key {name!r} does not fit its rule `{merge}`")
-        self._keys[name] = KeyRegistration(plugin=self._plugin, key=name, merge=merge, scope=scope, default=checked)
+            raise EnvBuild(
+                f"plugin {self._plugin}: the default of state key {name!r} does not fit its rule `{merge}`"
+            )
+        self._keys[name] = KeyRegistration(
+            plugin=self._plugin, key=name, merge=merge, scope=scope, default=checked
+        )
 
     def tool(self, tool: Tool) -> None:
         """Offer a tool."""
@@ -222,7 +230,8 @@ class Registrar:
         if not self._counts:
             return
         tagged = TaggedTool(self._plugin, offered.descriptor, offered.tool)
-        # Clashes are kept until all plugins have registered: which one is reported must not depend on their order.
+        # Clashes are kept until all plugins have registered: which one is reported must
+        # not depend on their order.
         if self._tools.setdefault(offered.descriptor.id, tagged) is not tagged:
             self._clashes.setdefault(offered.descriptor.id, self._plugin)
 
@@ -244,10 +253,13 @@ class Registrar:
             # Its message names the plugin already.
             raise
         except (Exception, SystemExit) as error:
-            raise EnvBuild(f"plugin {plugin_id}: {describe_exception(error)}") from error
+            raise EnvBuild(
+                f"plugin {plugin_id}: {describe_exception(error)}"
+            ) from error
         finally:
             self._is_open = False
-        # An asynchronous `register` has done nothing yet, and would be dropped without a word.
+        # An asynchronous `register` has done nothing yet, and would be dropped without
+        # a word.
         if inspect.isawaitable(returned):
             _close_coroutine(returned)
             raise EnvBuild(f"plugin {plugin_id}: `register` must not be asynchronous")
@@ -260,26 +272,52 @@ class Registrar:
         """
         if self._clashes:
             tool_id = min(self._clashes)
-            first, second = f"plugin {self._tools[tool_id].plugin}", f"plugin {self._clashes[tool_id]}"
-            raise ToolIdConflict(tool_id, first, second, f"rename one of them: {first} has it, and {second} has it")
-        # Most plans add nothing to what all share, and thousands of runs may wait at once.
+            first, second = (
+                f"plugin {self._tools[tool_id].plugin}",
+                f"plugin {self._clashes[tool_id]}",
+            )
+            raise ToolIdConflict(
+                tool_id,
+                first,
+                second,
+                f"rename one of them: {first} has it, and {second} has it",
+            )
+        # Most plans add nothing to what all share, and thousands of runs may wait at
+        # once.
         shared = self._shared
-        actions = shared.actions if len(self._actions) == len(shared.actions) else self._actions
-        keys = shared.keys if len(self._keys) == len(shared.keys) else tuple(self._keys.values())
+        actions = (
+            shared.actions
+            if len(self._actions) == len(shared.actions)
+            else self._actions
+        )
+        keys = (
+            shared.keys
+            if len(self._keys) == len(shared.keys)
+            else tuple(self._keys.values())
+        )
         return ExecutionEnv(
-            phase_hooks=MappingProxyType({phase: tuple(hooks) for phase, hooks in self._hooks.items() if hooks}),
+            phase_hooks=MappingProxyType(
+                {phase: tuple(hooks) for phase, hooks in self._hooks.items() if hooks}
+            ),
             scheduled_action_handlers=MappingProxyType(actions),
-            effect_handlers=MappingProxyType(self._effects) if self._effects else _NOTHING,
+            effect_handlers=MappingProxyType(self._effects)
+            if self._effects
+            else _NOTHING,
             request_transforms=tuple(self._transforms),
             key_registrations=keys,
             tools=MappingProxyType(self._tools) if self._tools else _NOTHING,
-            plugins=tuple(ActivePlugin(plugin_id, plugin) for plugin_id, plugin in self._plugins.items()),
+            plugins=tuple(
+                ActivePlugin(plugin_id, plugin)
+                for plugin_id, plugin in self._plugins.items()
+            ),
         )
 
     def _open(self) -> None:
         """A plugin that keeps the registrar must not change what a run was given."""
         if not self._is_open:
-            raise EnvBuild(f"plugin {self._plugin}: it registers after `register` has returned")
+            raise EnvBuild(
+                f"plugin {self._plugin}: it registers after `register` has returned"
+            )
 
     def _require_callable(self, what: str, name: str, handler: object) -> None:
         self._open()
@@ -309,9 +347,15 @@ def schemas_of(plugin_id: str, plugin: Plugin) -> tuple[ConfigSchema, ...]:
     except (Exception, SystemExit) as error:
         raise EnvBuild(f"plugin {plugin_id}: {describe_exception(error)}") from error
     # The plugin was checked when it was registered, and may return something else now.
-    schemas = tuple(each for each in declared if isinstance(each, ConfigSchema) and _is_sound(each.key, each.schema))
+    schemas = tuple(
+        each
+        for each in declared
+        if isinstance(each, ConfigSchema) and _is_sound(each.key, each.schema)
+    )
     if len(schemas) < len(declared):
-        raise EnvBuild(f"plugin {plugin_id}: `config_schemas` must return ConfigSchema values")
+        raise EnvBuild(
+            f"plugin {plugin_id}: `config_schemas` must return ConfigSchema values"
+        )
     return schemas
 
 
@@ -324,7 +368,9 @@ def _frozen_default(plugin_id: str, key: str, default: Any) -> Any:  # noqa: ANN
     try:
         return msgspec.json.decode(msgspec.json.encode(default))
     except (TypeError, ValueError, RecursionError) as error:
-        raise EnvBuild(f"plugin {plugin_id}: the default of state key {key!r} is not a JSON value") from error
+        raise EnvBuild(
+            f"plugin {plugin_id}: the default of state key {key!r} is not a JSON value"
+        ) from error
 
 
 def _is_sound(key: object, schema: object) -> bool:

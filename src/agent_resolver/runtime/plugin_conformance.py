@@ -22,7 +22,13 @@ from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.hook import Command, Phase, PhaseContext, PlannedCall
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, ToolOffer, Usage
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS
-from agent_resolver.runtime.message import Message, ToolCall, assistant_message, tool_message, user_message
+from agent_resolver.runtime.message import (
+    Message,
+    ToolCall,
+    assistant_message,
+    tool_message,
+    user_message,
+)
 from agent_resolver.runtime.model import ModelSpec
 from agent_resolver.runtime.plugin import ExecutionEnv, Plugin, Registrar
 from agent_resolver.runtime.plugin_contract import check_plugin
@@ -39,14 +45,18 @@ PluginCheck = Callable[..., Coroutine[Any, Any, None]]
 
 _TRACE: Final = "0" * 32
 _CALL: Final = ToolCall("call_1", "search", '{"query":"a"}')
-_ANSWER: Final = ChatAnswer(text="Let me see.", calls=(_CALL,), usage=Usage(3, 4), finish="tool_calls")
+_ANSWER: Final = ChatAnswer(
+    text="Let me see.", calls=(_CALL,), usage=Usage(3, 4), finish="tool_calls"
+)
 _MESSAGES: Final = (
     user_message("Hello"),
     assistant_message("Let me see.", (_CALL,)),
     tool_message("call_1", "Nothing."),
 )
 _REQUEST: Final = ChatRequest(
-    model="model", messages=_MESSAGES, tools=(ToolOffer("search", "Searches.", {"type": "object"}),)
+    model="model",
+    messages=_MESSAGES,
+    tools=(ToolOffer("search", "Searches.", {"type": "object"}),),
 )
 _OF_CALLS: Final = {"tool_gate", "before_tool_execute", "after_tool_execute"}
 
@@ -65,47 +75,78 @@ class SampleFacts(Struct, frozen=True, kw_only=True):
     consecutive_errors: int = 0
 
 
-# The checks -----------------------------------------------------------------------------------------------------------
+# The checks ---------------------------------------------------------------------------
 
 
-async def _it_keeps_the_contract(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:  # noqa: ARG001 - as others
+async def _it_keeps_the_contract(
+    make: MakePlugin,
+    sections: Mapping[str, Any] = {},  # noqa: ARG001 - as others
+) -> None:
     check_plugin(make())
 
 
-async def _it_registers_the_same_every_time(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:  # noqa: ARG001
+async def _it_registers_the_same_every_time(
+    make: MakePlugin,
+    sections: Mapping[str, Any] = {},  # noqa: ARG001 - as others
+) -> None:
     plugin = make()
     first, second = _shape(_env_of(plugin)), _shape(_env_of(plugin))
-    assert first == second, f"it registers {second} the second time, and {first} the first"
+    assert first == second, (
+        f"it registers {second} the second time, and {first} the first"
+    )
 
 
-async def _its_hooks_are_pure(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:
+async def _its_hooks_are_pure(
+    make: MakePlugin, sections: Mapping[str, Any] = {}
+) -> None:
     """The same context gives the same command: a phase may call a hook twice."""
     env = _env_of(make())
     for phase, context in _contexts(env, sections):
         for hook in env.phase_hooks[phase]:
-            first, second = await _said(hook.call(context)), await _said(hook.call(context))
-            assert first == second, f"a hook of {phase} says {second} the second time, and {first} the first"
+            first, second = (
+                await _said(hook.call(context)),
+                await _said(hook.call(context)),
+            )
+            assert first == second, (
+                f"a hook of {phase} says {second} the second time, and {first} the first"
+            )
 
 
-async def _its_hooks_give_commands_that_can_be_carried_out(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:
+async def _its_hooks_give_commands_that_can_be_carried_out(
+    make: MakePlugin, sections: Mapping[str, Any] = {}
+) -> None:
     env = _env_of(make())
-    actions = {action.name for action in LOOP_ACTIONS} | env.scheduled_action_handlers.keys()
+    actions = {
+        action.name for action in LOOP_ACTIONS
+    } | env.scheduled_action_handlers.keys()
     for phase, context in _contexts(env, sections):
         for hook in env.phase_hooks[phase]:
             command = await _said(hook.call(context))
             if command is None:
                 continue
-            assert isinstance(command, Command), f"a hook of {phase} gives a `{type(command).__name__}`"
-            assert phase == "tool_gate" or command.gate is None, f"a hook of {phase} says something for the gate"
+            assert isinstance(command, Command), (
+                f"a hook of {phase} gives a `{type(command).__name__}`"
+            )
+            assert phase == "tool_gate" or command.gate is None, (
+                f"a hook of {phase} says something for the gate"
+            )
             unknown = {action.name for action in command.actions} - actions
-            assert not unknown, f"a hook of {phase} schedules {sorted(unknown)}, which nothing handles"
-            unknown = {effect.name for effect in command.effects} - env.effect_handlers.keys()
-            assert not unknown, f"a hook of {phase} wants {sorted(unknown)}, which nothing handles"
+            assert not unknown, (
+                f"a hook of {phase} schedules {sorted(unknown)}, which nothing handles"
+            )
+            unknown = {
+                effect.name for effect in command.effects
+            } - env.effect_handlers.keys()
+            assert not unknown, (
+                f"a hook of {phase} wants {sorted(unknown)}, which nothing handles"
+            )
             # This raises where an update does not fit the rule of its key.
             KeyValues(env.key_registrations).update("it", command.updates)
 
 
-async def _its_transforms_give_requests(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:
+async def _its_transforms_give_requests(
+    make: MakePlugin, sections: Mapping[str, Any] = {}
+) -> None:
     """A transform gives another request, or the same; it changes nothing of the one that it was given."""
     env = _env_of(make())
     context = _context_of("before_inference", env, sections)
@@ -113,18 +154,28 @@ async def _its_transforms_give_requests(make: MakePlugin, sections: Mapping[str,
     before = msgspec.json.encode(_REQUEST)
     for transform in env.request_transforms:
         changed: object = transform.call(_REQUEST, context)
-        assert isinstance(changed, ChatRequest), f"a request transform gives a `{type(changed).__name__}`"
-        assert msgspec.json.encode(_REQUEST) == before, "a request transform changes the request that it was given"
+        assert isinstance(changed, ChatRequest), (
+            f"a request transform gives a `{type(changed).__name__}`"
+        )
+        assert msgspec.json.encode(_REQUEST) == before, (
+            "a request transform changes the request that it was given"
+        )
         names = {tool.name for tool in changed.tools} - {"search"}
-        assert not names, f"a request transform offers {sorted(names)}, which the run leaves out"
+        assert not names, (
+            f"a request transform offers {sorted(names)}, which the run leaves out"
+        )
 
 
-async def _it_does_not_break_a_run(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:
+async def _it_does_not_break_a_run(
+    make: MakePlugin, sections: Mapping[str, Any] = {}
+) -> None:
     result = await _run(make(), sections, ChatAnswer(text="Hello.", usage=Usage(1, 1)))
     _require_no_fault(result)
 
 
-async def _it_starts_and_ends_as_often_as_it_is_asked(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:
+async def _it_starts_and_ends_as_often_as_it_is_asked(
+    make: MakePlugin, sections: Mapping[str, Any] = {}
+) -> None:
     """One plugin serves all runs of a runtime, those at the same time too."""
     plugin = make()
     answer = ChatAnswer(text="Hello.", usage=Usage(1, 1))
@@ -135,17 +186,25 @@ async def _it_starts_and_ends_as_often_as_it_is_asked(make: MakePlugin, sections
     together = await asyncio.gather(*(_run(plugin, sections, answer) for _ in range(4)))
     for result in together:
         _require_no_fault(result)
-        assert result.state.values == alone.state.values, "runs at the same time see values of each other"
+        assert result.state.values == alone.state.values, (
+            "runs at the same time see values of each other"
+        )
 
 
-async def _it_ends_after_a_failure(make: MakePlugin, sections: Mapping[str, Any] = {}) -> None:
+async def _it_ends_after_a_failure(
+    make: MakePlugin, sections: Mapping[str, Any] = {}
+) -> None:
     plugin = make()
     result = await _run(plugin, sections, InferenceFailure("unauthorized", "no"))
-    assert result.termination.code in {"unauthorized", ""}, f"the run ended as {result.termination}"
-    _require_no_fault(await _run(plugin, sections, ChatAnswer(text="Hello.", usage=Usage(1, 1))))
+    assert result.termination.code in {"unauthorized", ""}, (
+        f"the run ended as {result.termination}"
+    )
+    _require_no_fault(
+        await _run(plugin, sections, ChatAnswer(text="Hello.", usage=Usage(1, 1)))
+    )
 
 
-# What they share ------------------------------------------------------------------------------------------------------
+# What they share ----------------------------------------------------------------------
 
 
 def _env_of(plugin: Plugin) -> ExecutionEnv:
@@ -161,24 +220,35 @@ def _shape(env: ExecutionEnv) -> dict[str, object]:
         "actions": sorted(env.scheduled_action_handlers),
         "effects": sorted(env.effect_handlers),
         "transforms": len(env.request_transforms),
-        "keys": [(key.key, key.merge, key.scope, key.default) for key in env.key_registrations],
+        "keys": [
+            (key.key, key.merge, key.scope, key.default)
+            for key in env.key_registrations
+        ],
         "tools": {tool_id: tool.descriptor for tool_id, tool in env.tools.items()},
     }
 
 
-def _contexts(env: ExecutionEnv, sections: Mapping[str, Any]) -> Iterator[tuple[Phase, PhaseContext]]:
+def _contexts(
+    env: ExecutionEnv, sections: Mapping[str, Any]
+) -> Iterator[tuple[Phase, PhaseContext]]:
     return ((phase, _context_of(phase, env, sections)) for phase in env.phase_hooks)
 
 
-def _context_of(phase: Phase, env: ExecutionEnv, sections: Mapping[str, Any]) -> PhaseContext:
+def _context_of(
+    phase: Phase, env: ExecutionEnv, sections: Mapping[str, Any]
+) -> PhaseContext:
     spec = AgentSpec(id="agent", model_id="model", sections=dict(sections))
     return PhaseContext(
         phase=phase,
         run=SampleFacts(spec=spec),
         state=KeyValues(env.key_registrations).current,
         answer=_ANSWER if phase == "after_inference" else None,
-        call=PlannedCall("call_1", "search", {"query": "a"}) if phase in _OF_CALLS else None,
-        outcome=Done(trace_id=_TRACE, result="Nothing.") if phase == "after_tool_execute" else None,
+        call=PlannedCall("call_1", "search", {"query": "a"})
+        if phase in _OF_CALLS
+        else None,
+        outcome=Done(trace_id=_TRACE, result="Nothing.")
+        if phase == "after_tool_execute"
+        else None,
     )
 
 
@@ -186,12 +256,20 @@ async def _said(returned: Any) -> Any:  # noqa: ANN401 - whatever a hook returne
     return await returned if inspect.isawaitable(returned) else returned
 
 
-async def _run(plugin: Plugin, sections: Mapping[str, Any], said: ChatAnswer | InferenceFailure) -> RunResult:
-    spec = AgentSpec(id="agent", model_id="model", plugin_ids=(plugin.id,), sections=dict(sections))
+async def _run(
+    plugin: Plugin, sections: Mapping[str, Any], said: ChatAnswer | InferenceFailure
+) -> RunResult:
+    spec = AgentSpec(
+        id="agent", model_id="model", plugin_ids=(plugin.id,), sections=dict(sections)
+    )
     builder = AgentRuntimeBuilder().with_plugin(plugin).with_agent_spec(spec)
-    builder.with_model(ModelSpec(id="model", provider_id="script", upstream_model="model"))
+    builder.with_model(
+        ModelSpec(id="model", provider_id="script", upstream_model="model")
+    )
     runtime = builder.with_provider("script", ScriptedExecutor(lambda _: said)).build()
-    return await runtime.run_to_completion(RunRequest(agent_id="agent", messages=(user_message("Hello"),)))
+    return await runtime.run_to_completion(
+        RunRequest(agent_id="agent", messages=(user_message("Hello"),))
+    )
 
 
 def _require_no_fault(result: RunResult) -> None:

@@ -10,7 +10,13 @@ from agent_resolver.runtime.errors import InvalidPlugin
 from agent_resolver.runtime.plugin import ConfigSchema, Plugin
 from agent_resolver.schema.foreign_error import describe_exception
 
-_TAKES: Final = {"register": 1, "config_schemas": 0, "bind": 1, "on_activate": 2, "on_deactivate": 1}
+_TAKES: Final = {
+    "register": 1,
+    "config_schemas": 0,
+    "bind": 1,
+    "on_activate": 2,
+    "on_deactivate": 1,
+}
 """How many arguments each method of a plugin is called with."""
 _AT_ONCE: Final = {"register", "config_schemas"}
 """The methods that are called while a plan is made, where nothing is awaited."""
@@ -24,9 +30,15 @@ def check_plugin(plugin: object) -> Plugin:
     """
     try:
         plugin_id = getattr(plugin, "id", None)
-        faults = [*_id_faults(plugin_id), *_method_faults(plugin), *_schema_faults(plugin)]
+        faults = [
+            *_id_faults(plugin_id),
+            *_method_faults(plugin),
+            *_schema_faults(plugin),
+        ]
     except (Exception, SystemExit) as error:
-        raise InvalidPlugin(type(plugin).__name__, [describe_exception(error)]) from error
+        raise InvalidPlugin(
+            type(plugin).__name__, [describe_exception(error)]
+        ) from error
     if faults or not isinstance(plugin, Plugin):
         raise InvalidPlugin(str(plugin_id or type(plugin).__name__), faults)
     return plugin
@@ -72,8 +84,13 @@ def _takes_arguments(method: object, count: int) -> bool:
 
 def _schema_faults(plugin: object) -> Iterator[str]:
     declare = getattr(plugin, "config_schemas", None)
-    # Only a method that can be called is: what is wrong with any other is reported with the methods.
-    is_asked = callable(declare) and not isinstance(plugin, type) and _takes_arguments(declare, 0)
+    # Only a method that can be called is: what is wrong with any other is reported with
+    # the methods.
+    is_asked = (
+        callable(declare)
+        and not isinstance(plugin, type)
+        and _takes_arguments(declare, 0)
+    )
     if not is_asked or inspect.iscoroutinefunction(declare):
         return
     declared = declare()  # type: ignore[misc]

@@ -18,12 +18,34 @@ from agent_resolver.runtime.default_plugin import (
     CutoffConfig,
     DefaultPlugin,
 )
-from agent_resolver.runtime.errors import EnvBuild, InvalidPlugin, InvalidPluginConfig, PluginNotFound
-from agent_resolver.runtime.lookup import RETRY, Lookup, check_data, section, summary_model_of, with_known_facts
+from agent_resolver.runtime.errors import (
+    EnvBuild,
+    InvalidPlugin,
+    InvalidPluginConfig,
+    PluginNotFound,
+)
+from agent_resolver.runtime.lookup import (
+    RETRY,
+    Lookup,
+    check_data,
+    section,
+    summary_model_of,
+    with_known_facts,
+)
 from agent_resolver.runtime.model import ModelSpec
-from agent_resolver.runtime.permission import Permissions, parse_permissions, permission_gate
+from agent_resolver.runtime.permission import (
+    Permissions,
+    parse_permissions,
+    permission_gate,
+)
 from agent_resolver.runtime.plan import PlanWarning, Summarizer, WarningCode
-from agent_resolver.runtime.plugin import ConfigSchema, ExecutionEnv, Plugin, Registrar, schemas_of
+from agent_resolver.runtime.plugin import (
+    ConfigSchema,
+    ExecutionEnv,
+    Plugin,
+    Registrar,
+    schemas_of,
+)
 from agent_resolver.runtime.registry_set import RegistrySet
 from agent_resolver.runtime.seat import Seat
 from agent_resolver.schema.errors import ResolverError
@@ -64,17 +86,30 @@ def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
     4. Each named plugin registers again, before those that every agent has; the filter counts for the named.
     """
     ours = _our_sections(registries, found)
-    named = [(plugin_id, _find_plugin(registries, plugin_id)) for plugin_id in found.spec.plugin_ids]
+    named = [
+        (plugin_id, _find_plugin(registries, plugin_id))
+        for plugin_id in found.spec.plugin_ids
+    ]
     warnings = list(_check_sections(found, named))
     defaults = tuple(_default_plugins(found, ours))
     if not named:
-        return BuiltEnv(_default_env(defaults), ours.permissions, _summarizer(found, ours), tuple(warnings))
+        return BuiltEnv(
+            _default_env(defaults),
+            ours.permissions,
+            _summarizer(found, ours),
+            tuple(warnings),
+        )
     registrar = Registrar(registries.kept_descriptors)
     chosen = set(found.spec.active_hook_filter)
     for plugin_id, plugin in named:
         # An empty filter lets every plugin count.
         registrar.take(plugin_id, plugin, counts=not chosen or plugin_id in chosen)
-    return BuiltEnv(_env_with(registrar, defaults), ours.permissions, _summarizer(found, ours), tuple(warnings))
+    return BuiltEnv(
+        _env_with(registrar, defaults),
+        ours.permissions,
+        _summarizer(found, ours),
+        tuple(warnings),
+    )
 
 
 @lru_cache(maxsize=_KEPT)
@@ -88,7 +123,8 @@ def _default_env(plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
 
 def _env_with(registrar: Registrar, plugins: tuple[DefaultPlugin, ...]) -> ExecutionEnv:
     for plugin in plugins:
-        # The filter of a spec is for the plugins that it names: those of the runtime always count.
+        # The filter of a spec is for the plugins that it names: those of the runtime
+        # always count.
         registrar.take(plugin.id, plugin, counts=True)
     return registrar.env()
 
@@ -104,12 +140,17 @@ def _find_plugin(registries: RegistrySet, plugin_id: str) -> Plugin:
     if plugin is None:
         raise PluginNotFound(plugin_id, suggestion(plugin_id, registries.plugins))
     if not is_plugin:
-        raise InvalidPlugin(plugin_id, [f"it is a `{type(plugin).__name__}`, and not a plugin"])
+        raise InvalidPlugin(
+            plugin_id, [f"it is a `{type(plugin).__name__}`, and not a plugin"]
+        )
     return cast("Plugin", plugin)
 
 
 def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
-    read = {key: section(found.spec, name, key, kind) for key, (name, kind) in BUILT_IN_SECTIONS.items()}
+    read = {
+        key: section(found.spec, name, key, kind)
+        for key, (name, kind) in BUILT_IN_SECTIONS.items()
+    }
     config: CompactionConfig = read[COMPACTION_SECTION] or DEFAULT_COMPACTION
     summary_model = _summary_model(registries, found, config)
     if summary_model is not None:
@@ -124,7 +165,9 @@ def _our_sections(registries: RegistrySet, found: Lookup) -> Sections:
     )
 
 
-def _summary_model(registries: RegistrySet, found: Lookup, config: CompactionConfig) -> ModelSpec | None:
+def _summary_model(
+    registries: RegistrySet, found: Lookup, config: CompactionConfig
+) -> ModelSpec | None:
     """The model that sums up, where the section names one.
 
     A model of ours must be with the same provider, and may see what the agent sees. Any other name is one that the
@@ -140,9 +183,13 @@ def _summary_model(registries: RegistrySet, found: Lookup, config: CompactionCon
         check_data(found.spec.id, found.limits, sight)
     model = registries.models.get(name)
     if model is None:
-        unknown = ModelSpec(id=name, provider_id=found.seats[0].model.provider_id, upstream_model=name)
+        unknown = ModelSpec(
+            id=name, provider_id=found.seats[0].model.provider_id, upstream_model=name
+        )
         return with_known_facts(registries, unknown)
-    others = sorted({seat.model.provider_id for seat in found.seats} - {model.provider_id})
+    others = sorted(
+        {seat.model.provider_id for seat in found.seats} - {model.provider_id}
+    )
     if others:
         message = f"summary_model {model.id} is with provider {model.provider_id}, not {others[0]}"
         raise InvalidPluginConfig(COMPACTION, COMPACTION_SECTION, message)
@@ -151,17 +198,25 @@ def _summary_model(registries: RegistrySet, found: Lookup, config: CompactionCon
 
 def _summarizer(found: Lookup, sections: Sections) -> Summarizer | None:
     """Sums up conversations of the agent, if its policy says when; by its own model unless the section names one."""
-    policy, config, model = found.context_policy, sections.compaction, sections.summary_model
+    policy, config, model = (
+        found.context_policy,
+        sections.compaction,
+        sections.summary_model,
+    )
     if policy is None or policy.autocompact_threshold is None or config.mode == "off":
         return None
     if model is None:
         return Summarizer(config, found.model, found.executor)
-    # The first seat reaches the provider, and the new seat puts the name of this model into its requests.
+    # The first seat reaches the provider, and the new seat puts the name of this model
+    # into its requests.
     return Summarizer(config, model, Seat(model, found.seats[0].executor))
 
 
-def _check_sections(found: Lookup, plugins: list[tuple[str, Plugin]]) -> Iterator[PlanWarning]:
-    # What the runtime reads by itself is claimed as well, or it would be reported as misspelt.
+def _check_sections(
+    found: Lookup, plugins: list[tuple[str, Plugin]]
+) -> Iterator[PlanWarning]:
+    # What the runtime reads by itself is claimed as well, or it would be reported as
+    # misspelt.
     claimed = {RETRY, *BUILT_IN_SECTIONS}
     sections = found.spec.sections
     for plugin_id, plugin in plugins:
@@ -170,7 +225,9 @@ def _check_sections(found: Lookup, plugins: list[tuple[str, Plugin]]) -> Iterato
             if declared.key in sections:
                 _check_section(plugin_id, declared, sections[declared.key])
     for key in sorted(sections.keys() - claimed):
-        message = f'section "{key}" is read by no plugin of this agent: it may be misspelt'
+        message = (
+            f'section "{key}" is read by no plugin of this agent: it may be misspelt'
+        )
         yield PlanWarning(WarningCode.UNCLAIMED_SECTION, key, message)
 
 

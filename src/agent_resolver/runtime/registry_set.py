@@ -14,7 +14,11 @@ from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.model import Modalities, ModelPool, ModelSpec
 from agent_resolver.runtime.plugin import Plugin
 from agent_resolver.runtime.spec import AgentSpec, RemoteEndpoint
-from agent_resolver.runtime.tool_contract import KeptDescriptors, OfferedTool, value_digest
+from agent_resolver.runtime.tool_contract import (
+    KeptDescriptors,
+    OfferedTool,
+    value_digest,
+)
 from agent_resolver.schema.descriptor import Descriptor
 
 Value = TypeVar("Value")
@@ -36,7 +40,9 @@ class MapAgents:
     """Agents of this project."""
 
     def __init__(self, specs: Iterable[AgentSpec] = ()) -> None:
-        self._specs = {spec.id: spec for spec in sorted(specs, key=lambda spec: spec.id)}
+        self._specs = {
+            spec.id: spec for spec in sorted(specs, key=lambda spec: spec.id)
+        }
 
     def get(self, agent_id: str) -> AgentSpec | None:
         """The spec of an agent."""
@@ -60,7 +66,9 @@ class LayeredAgents:
 
     def get(self, agent_id: str) -> AgentSpec | None:
         """The spec of an agent."""
-        return next((found for layer in self._layers if (found := layer.get(agent_id))), None)
+        return next(
+            (found for layer in self._layers if (found := layer.get(agent_id))), None
+        )
 
     def ids(self) -> Sequence[str]:
         """Every id, in order."""
@@ -73,7 +81,9 @@ class CompositeAgents:
     An agent of another source is `source/agent`; its bare id finds it where nobody before it has that id.
     """
 
-    def __init__(self, local: AgentSpecs, remotes: Sequence[tuple[str, AgentSpecs]] = ()) -> None:
+    def __init__(
+        self, local: AgentSpecs, remotes: Sequence[tuple[str, AgentSpecs]] = ()
+    ) -> None:
         self._local = local
         self._remotes = tuple(remotes)
 
@@ -86,11 +96,21 @@ class CompositeAgents:
         for name, agents in self._remotes:
             if slash and name == source and (found := agents.get(bare)):
                 return found
-        return next((found for _, agents in self._remotes if (found := agents.get(agent_id))), None)
+        return next(
+            (found for _, agents in self._remotes if (found := agents.get(agent_id))),
+            None,
+        )
 
     def ids(self) -> Sequence[str]:
         """Every id: the local ones, then those of each source with its name."""
-        return [*self._local.ids(), *(f"{name}/{each}" for name, agents in self._remotes for each in agents.ids())]
+        return [
+            *self._local.ids(),
+            *(
+                f"{name}/{each}"
+                for name, agents in self._remotes
+                for each in agents.ids()
+            ),
+        ]
 
 
 class BackendFactory(Protocol):
@@ -145,14 +165,20 @@ class ServerTools(Struct, frozen=True, kw_only=True, dict=True):
     def definitions(self) -> Mapping[str, str]:
         """The digest of the descriptor of each tool that has one, by id, for the digest of plans."""
         known = self.tools.items()
-        return {tool_id: value_digest(descriptor) for tool_id, descriptor in known if descriptor is not None}
+        return {
+            tool_id: value_digest(descriptor)
+            for tool_id, descriptor in known
+            if descriptor is not None
+        }
 
     @cached_property
     def ids_by_other_name(self) -> Mapping[str, Sequence[str]]:
         """Its tools by what `forbid` may call them besides their ids, in the order of these names."""
         found: dict[str, list[str]] = {}
         for tool_id, descriptor in self.tools.items():
-            for name in names_at_server(self.server, tool_id, self.scopes.get(tool_id, ()), descriptor):
+            for name in names_at_server(
+                self.server, tool_id, self.scopes.get(tool_id, ()), descriptor
+            ):
                 found.setdefault(name, []).append(tool_id)
         return dict(sorted(found.items()))
 

@@ -25,7 +25,8 @@ def text_of_result(result: Any) -> str:  # noqa: ANN401 - a JSON value
     if isinstance(result, str):
         return bounded(result)
     encoded = msgspec.json.encode(result)
-    # A date and the like are texts once they were kept, and a model reads the same before and after that.
+    # A date and the like are texts once they were kept, and a model reads the same
+    # before and after that.
     if encoded.startswith(b'"'):
         return bounded(msgspec.json.decode(encoded, type=str))
     return bounded(encoded.decode())

@@ -39,7 +39,8 @@ class RetryingExecutor:
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The answer of the executor within, after as many attempts as it takes and may take."""
-        # The last attempt is outside of the loop, so that its failure is raised as it is.
+        # The last attempt is outside of the loop, so that its failure is raised as it
+        # is.
         for attempt in range(self.config.max_retries):
             try:
                 return await self.inner.complete(request)
@@ -53,7 +54,8 @@ class RetryingExecutor:
         An attempt that fails before its first piece is tried again like a whole answer, without a word. One that
         breaks off later starts again `max_stream_retries` times at most, and the reader is sent `Restarted` first.
         """
-        # Two counts: a stream that always breaks off late must not use up what is meant for a busy provider.
+        # Two counts: a stream that always breaks off late must not use up what is meant
+        # for a busy provider.
         retries, restarts = 0, 0
         while True:
             has_pieces = False
@@ -63,7 +65,11 @@ class RetryingExecutor:
                     has_pieces = True
                     yield piece
             except InferenceFailure as failure:
-                used, most = (restarts, self.config.max_stream_retries) if has_pieces else (retries, self._most)
+                used, most = (
+                    (restarts, self.config.max_stream_retries)
+                    if has_pieces
+                    else (retries, self._most)
+                )
                 if used >= most:
                     raise
                 await self._wait_or_raise(used, failure)
@@ -91,7 +97,8 @@ class RetryingExecutor:
         seconds = self.config.stream_idle_timeout_secs
         pieces = self.inner.stream(request)
         is_whole = False
-        # An end without the answer is a fault of the executor within, and looks to the reader like a broken stream.
+        # An end without the answer is a fault of the executor within, and looks to the
+        # reader like a broken stream.
         try:
             while (piece := await _next_piece(pieces, seconds)) is not None:
                 is_whole = isinstance(piece, ChatAnswer)
@@ -99,7 +106,9 @@ class RetryingExecutor:
         finally:
             await close_stream(pieces)
         if not is_whole:
-            raise InferenceFailure("stream_interrupted", "the stream ended before the answer did")
+            raise InferenceFailure(
+                "stream_interrupted", "the stream ended before the answer did"
+            )
 
     async def _wait_or_raise(self, attempt: int, failure: InferenceFailure) -> None:
         """Wait until the next attempt is due; what is being handled is raised again if there should be none."""
@@ -109,8 +118,13 @@ class RetryingExecutor:
 
     def _delay_ms(self, attempt: int, failure: InferenceFailure) -> int:
         is_overloaded = failure.kind == "overloaded"
-        base = self.config.overloaded_backoff_base_ms if is_overloaded else self.config.backoff_base_ms
-        # Beyond some doublings only the bound counts, and a large number would take long to compute.
+        base = (
+            self.config.overloaded_backoff_base_ms
+            if is_overloaded
+            else self.config.backoff_base_ms
+        )
+        # Beyond some doublings only the bound counts, and a large number would take
+        # long to compute.
         delay = min(base << min(attempt, 16), _LONGEST_MS)
         # A wait that the provider asks for is never shortened.
         return max(delay, failure.retry_after_ms or 0)
@@ -125,4 +139,6 @@ async def _next_piece(pieces: AsyncIterator[Piece], seconds: float) -> Piece | N
         # The executor within may have timeouts of its own.
         if not patience.expired():
             raise
-        raise InferenceFailure("stream_interrupted", f"no piece of the answer came for {seconds:g} s") from None
+        raise InferenceFailure(
+            "stream_interrupted", f"no piece of the answer came for {seconds:g} s"
+        ) from None

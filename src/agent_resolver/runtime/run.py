@@ -14,7 +14,13 @@ from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.outcome import Pending
 
 TerminationReason = Literal[
-    "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
+    "natural_end",
+    "behavior_requested",
+    "stopped",
+    "cancelled",
+    "blocked",
+    "suspended",
+    "error",
 ]
 RunStatus = Literal["created", "running", "waiting", "done"]
 TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105 - a code
@@ -92,7 +98,13 @@ class RunState(Struct, kw_only=True, gc=False):
 
 def spent(state: RunState, *, without: str = "") -> Spent:
     """The use of a run, with all that it delegated; `without` leaves out one of the runs that it delegated to."""
-    own = Spent(usage=state.usage, cost=state.cost, rounds=state.round, calls=state.calls, uncertain=state.uncertain)
+    own = Spent(
+        usage=state.usage,
+        cost=state.cost,
+        rounds=state.round,
+        calls=state.calls,
+        uncertain=state.uncertain,
+    )
     others = [each for run, each in state.delegated.items() if run != without]
     return _total(own, others) if others else own
 
@@ -103,13 +115,16 @@ def _total(own: Spent, others: list[Spent]) -> Spent:
     uncertain = own.uncertain
     for each in others:
         usage += each.usage
-        # One unknown cost makes the sum unknown: a smaller number would pass for the truth.
+        # One unknown cost makes the sum unknown: a smaller number would pass for the
+        # truth.
         cost = None if cost is None or each.cost is None else cost + each.cost
         rounds += each.rounds
         uncertain += each.uncertain
         for tool_id, count in each.calls.items():
             calls[tool_id] = calls.get(tool_id, 0) + count
-    return Spent(usage=usage, cost=cost, rounds=rounds, calls=calls, uncertain=uncertain)
+    return Spent(
+        usage=usage, cost=cost, rounds=rounds, calls=calls, uncertain=uncertain
+    )
 
 
 def close_calls(state: RunState, notes: Sequence[str] = ()) -> None:

@@ -31,19 +31,29 @@ def _copied_state(state: RunState) -> RunState:
         RunRefused: No run leaves such a state.
     """
     try:
-        # The state may come from a file: the round trip checks all of its types, and makes the copy.
+        # The state may come from a file: the round trip checks all of its types, and
+        # makes the copy.
         copied = msgspec.convert(msgspec.to_builtins(state), RunState)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: {error}") from error
+        raise RunRefused(
+            f"the state of run {state.run} is not one that a run leaves: {error}"
+        ) from error
     # Approvals hold for a trace, so that every run here has one.
     if not copied.trace_id:
-        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its trace is missing")
+        raise RunRefused(
+            f"the state of run {state.run} is not one that a run leaves: its trace is missing"
+        )
     if copied.summary is not None and not is_within(copied.summary, copied.messages):
-        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its summary covers half a call")
-    # The loop reads an answer that was not judged from the last message, which must then be an answer.
+        raise RunRefused(
+            f"the state of run {state.run} is not one that a run leaves: its summary covers half a call"
+        )
+    # The loop reads an answer that was not judged from the last message, which must
+    # then be an answer.
     has_answer = bool(copied.messages) and copied.messages[-1].role == "assistant"
     if not (copied.is_judged or has_answer):
-        raise RunRefused(f"the state of run {state.run} is not one that a run leaves: its last answer is missing")
+        raise RunRefused(
+            f"the state of run {state.run} is not one that a run leaves: its last answer is missing"
+        )
     return copied
 
 
@@ -55,22 +65,37 @@ def checked_id(request: RunRequest) -> str:
     """
     resumed = request.resume
     if resumed is not None and resumed.agent_id != request.agent_id:
-        raise RunRefused(f"the run to go on with is one of agent {resumed.agent_id}, not {request.agent_id}")
+        raise RunRefused(
+            f"the run to go on with is one of agent {resumed.agent_id}, not {request.agent_id}"
+        )
     has_words = any(message.content for message in request.messages)
     if resumed is None and not has_words:
-        raise RunRefused("there is nothing to run: the request has no message", "give a prompt")
+        raise RunRefused(
+            "there is nothing to run: the request has no message", "give a prompt"
+        )
     trace_id = resumed.trace_id if resumed else request.trace_id
     if trace_id and not _TRACE_ID.fullmatch(trace_id):
-        raise RunRefused("the trace id is not 32 hexadecimal digits", "leave it out, or give that of the caller")
+        raise RunRefused(
+            "the trace id is not 32 hexadecimal digits",
+            "leave it out, or give that of the caller",
+        )
     run_id = resumed.run if resumed else request.run_id or new_run_id()
     if not run_id.isprintable() or not 0 < len(run_id) <= MAX_RUN_ID:
-        raise RunRefused(f"the id of a run has 1 to {MAX_RUN_ID} printable characters", "leave it out")
+        raise RunRefused(
+            f"the id of a run has 1 to {MAX_RUN_ID} printable characters",
+            "leave it out",
+        )
     if len(request.thread) > MAX_THREAD or not request.thread.isprintable():
-        raise RunRefused(f"the name of a thread has at most {MAX_THREAD} printable characters", "give another name")
+        raise RunRefused(
+            f"the name of a thread has at most {MAX_THREAD} printable characters",
+            "give another name",
+        )
     return run_id
 
 
-def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str, notes: Sequence[str] = ()) -> RunState:
+def state_of(
+    agent: ResolvedAgent, request: RunRequest, run_id: str, notes: Sequence[str] = ()
+) -> RunState:
     """The state that a run starts from: a new one, or that of a run that goes on.
 
     Args:
@@ -83,11 +108,15 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str, notes: Sequ
         RunRefused: The agent changed since, or its cost has a budget and no price.
     """
     budget = agent.spec.budget.narrowed_by(request.budget)
-    # Each seat may come to answer, so that one without a price is enough to leave the budget blind.
+    # Each seat may come to answer, so that one without a price is enough to leave the
+    # budget blind.
     unpriced = [seat.model.id for seat in agent.seats if seat.model.cost(0, 0) is None]
     if budget.max_cost is not None and unpriced:
         hint = f"give it prices: `[models.{unpriced[0]}]` in agent.toml, or leave out the budget"
-        raise RunRefused(f"the cost has a budget, and the price of model {unpriced[0]} is not known", hint)
+        raise RunRefused(
+            f"the cost has a budget, and the price of model {unpriced[0]} is not known",
+            hint,
+        )
     digest = plan_digest(agent)
     state = request.resume
     if state is None:
@@ -99,7 +128,8 @@ def state_of(agent: ResolvedAgent, request: RunRequest, run_id: str, notes: Sequ
             limits=agent.limits,
             messages=list(request.messages),
         )
-    # A changed agent could have tools or limits that the earlier part of the run was not judged by.
+    # A changed agent could have tools or limits that the earlier part of the run was
+    # not judged by.
     if state.plan != digest and not request.with_changes:
         raise RunRefused(
             f"agent {request.agent_id} changed since run {state.run} began",

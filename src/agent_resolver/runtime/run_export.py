@@ -37,12 +37,22 @@ def export_run(snapshot: Snapshot, run: str, seal: Seal) -> dict[str, Any] | Non
         str_keys=True,
     )
     masked = history.mask.mask_document(plain)
-    return {"format": _FORM, "run": msgspec.to_builtins(history.folded.row), "plan": history.plan, **masked}
+    return {
+        "format": _FORM,
+        "run": msgspec.to_builtins(history.folded.row),
+        "plan": history.plan,
+        **masked,
+    }
 
 
 def _entries_of(history: RunHistory) -> list[dict[str, Any]]:
     return [
-        {"number": row.number, "kind": row.kind, "at": moment_of(row.at), "entry": entry}
+        {
+            "number": row.number,
+            "kind": row.kind,
+            "at": moment_of(row.at),
+            "entry": entry,
+        }
         for row, entry in history.entries
     ]
 

@@ -13,15 +13,28 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.call_key import call_key
 from agent_resolver.runtime.inference import Usage
 from agent_resolver.runtime.journal.entry import Entry
-from agent_resolver.runtime.journal.fold import DamagedJournal, Folded, fold_run, read_entries, runs_before
+from agent_resolver.runtime.journal.fold import (
+    DamagedJournal,
+    Folded,
+    fold_run,
+    read_entries,
+    runs_before,
+)
 from agent_resolver.runtime.message import Message, ToolCall
 from agent_resolver.runtime.run import NOT_MADE
-from agent_resolver.runtime.run_mask import PlanFacts, RunMask, read_plan_facts, secret_values
+from agent_resolver.runtime.run_mask import (
+    PlanFacts,
+    RunMask,
+    read_plan_facts,
+    secret_values,
+)
 from agent_resolver.schema.outcome import Failed
 from agent_resolver.schema.state import LEDGER, RUNS, JournalRow, Run
 from agent_resolver.storage.port import Snapshot
 
-CallOutcome = Literal["done", "failed", "running", "unknown", "pending", "open", "not made", "answered"]
+CallOutcome = Literal[
+    "done", "failed", "running", "unknown", "pending", "open", "not made", "answered"
+]
 """The end of a call. `unknown`: it was interrupted, and only a person knows. `open`: it comes after one that waits.
 `answered`: it was not made, and the model read another text in place of its result."""
 
@@ -68,7 +81,11 @@ class RunHistory(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The last text of the agent, without secrets."""
-        spoken = (message.text for message in reversed(self.folded.state.messages) if message.role == "assistant")
+        spoken = (
+            message.text
+            for message in reversed(self.folded.state.messages)
+            if message.role == "assistant"
+        )
         return str(self.mask.redact(next((text for text in spoken if text), "")))
 
 
@@ -81,14 +98,17 @@ def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
     folded = fold_run(snapshot, run, seal)
     if folded is None:
         return None
-    # The last one is the run itself; the others are those before it in its conversation.
+    # The last one is the run itself; the others are those before it in its
+    # conversation.
     *before, (_, entries) = runs_before(snapshot, run, seal)
     said_before = [each for _, earlier in before for each in earlier]
     facts = read_plan_facts(snapshot, seal, [*said_before, *entries])
     walk = _Walk(snapshot, seal, folded, facts)
     for _, entry in said_before:
         walk.learn_secrets(entry)
-    walk.mask.hide(_secrets_of_delegates(snapshot, [*(row.id for row, _ in before), run], seal))
+    walk.mask.hide(
+        _secrets_of_delegates(snapshot, [*(row.id for row, _ in before), run], seal)
+    )
     for row, entry in entries:
         walk.add(row, entry)
     walk.settle_open_calls()
@@ -135,7 +155,9 @@ class _Called(Struct):
 class _Walk:
     """Goes through the entries of a run, and notes what was asked and called."""
 
-    def __init__(self, snapshot: Snapshot, seal: Seal, folded: Folded, facts: PlanFacts) -> None:
+    def __init__(
+        self, snapshot: Snapshot, seal: Seal, folded: Folded, facts: PlanFacts
+    ) -> None:
         self._snapshot = snapshot
         self._seal = seal
         self._folded = folded
@@ -154,8 +176,11 @@ class _Walk:
         if entry.question is not UNSET:
             self._asked_at = row.at
             at = moment_of(row.at)
-            self.questions.append(AskedModel(round=self._round, model=entry.question.model, at=at))
-        # Nothing is asked between a question and its answer, so an answer belongs to the newest question.
+            self.questions.append(
+                AskedModel(round=self._round, model=entry.question.model, at=at)
+            )
+        # Nothing is asked between a question and its answer, so an answer belongs to
+        # the newest question.
         newest = self.questions[-1] if self.questions else None
         if newest is not None and entry.reply is not UNSET:
             newest.outcome = "answered"
@@ -172,7 +197,9 @@ class _Walk:
         """Hide what stands in secret fields of an earlier call of the conversation: it may be said again here."""
         for message in entry.change.messages:
             for call in message.calls:
-                self.mask.note_call(from_wire_name(call.name, self._facts.tools) or call.name, call)
+                self.mask.note_call(
+                    from_wire_name(call.name, self._facts.tools) or call.name, call
+                )
 
     def _seconds_since(self, row: JournalRow) -> float:
         """The seconds that the newest question took; 0 where a clock was set back."""
@@ -182,13 +209,24 @@ class _Walk:
         for place, call in enumerate(message.calls):
             tool = from_wire_name(call.name, self._facts.tools) or call.name
             arguments = self.mask.note_call(tool, call)
-            shown = MadeCall(round=self._round, call=call.id, tool=tool, arguments=arguments)
-            # The key of a call counts the calls that were open when it was made, itself included.
+            shown = MadeCall(
+                round=self._round, call=call.id, tool=tool, arguments=arguments
+            )
+            # The key of a call counts the calls that were open when it was made, itself
+            # included.
             self.calls.append(_Called(call, len(message.calls) - place, shown))
         if message.role != "tool":
             return
-        # Models number their calls as they like: the oldest call of this id that has no answer is meant.
-        answered = next((each for each in self.calls if each.answer is None and each.asked.id == message.call_id), None)
+        # Models number their calls as they like: the oldest call of this id that has no
+        # answer is meant.
+        answered = next(
+            (
+                each
+                for each in self.calls
+                if each.answer is None and each.asked.id == message.call_id
+            ),
+            None,
+        )
         if answered is not None:
             answered.answer = message.text
 
@@ -198,7 +236,11 @@ class _Walk:
         for each in self.calls:
             shown = each.shown
             shown.outcome, shown.code = self._outcome_of(each)
-            if shown.outcome == "open" and is_first_open and self._folded.pending is not None:
+            if (
+                shown.outcome == "open"
+                and is_first_open
+                and self._folded.pending is not None
+            ):
                 shown.outcome, shown.code = "pending", self._folded.pending.code
             is_first_open = is_first_open and shown.outcome not in {"open", "pending"}
 
@@ -208,7 +250,8 @@ class _Walk:
         given = call_key(state, called.open_count, called.asked.id)
         key = ledger_key(self._folded.beginning.caller.id, called.shown.tool, given)
         kept = self._snapshot.get(LEDGER, key)
-        # The ledger has no ending of such a call, so the text that the model read has to tell.
+        # The ledger has no ending of such a call, so the text that the model read has
+        # to tell.
         if kept is None or kept.state == "waiting":
             return _outcome_by_answer(called.answer)
         if kept.state == "done":
@@ -220,9 +263,15 @@ class _Walk:
 
     def _code_of_failure(self, sealed: bytes, key: str) -> str:
         try:
-            return str(msgspec.json.decode(open_outcome(self._seal, sealed, key, "failed"), type=Failed).code)
+            return str(
+                msgspec.json.decode(
+                    open_outcome(self._seal, sealed, key, "failed"), type=Failed
+                ).code
+            )
         except ValueError as error:
-            raise DamagedJournal(self._folded.row.id, f"the failure of one of its calls: {error}") from error
+            raise DamagedJournal(
+                self._folded.row.id, f"the failure of one of its calls: {error}"
+            ) from error
 
 
 def _outcome_by_answer(answer: str | None) -> tuple[CallOutcome, str]:

@@ -16,7 +16,9 @@ from agent_resolver.runtime.plan_digest import ToolSecrets
 from agent_resolver.schema.state import PLANS, JournalRow
 from agent_resolver.storage.port import Snapshot
 
-_EVERYTHING: Final = ToolSecrets(SecretFields(is_whole=True), SecretFields(is_whole=True))
+_EVERYTHING: Final = ToolSecrets(
+    SecretFields(is_whole=True), SecretFields(is_whole=True)
+)
 _USUAL: Final = ToolSecrets()
 _CALL_FIELDS: Final = frozenset(ToolCall.__struct_fields__)
 
@@ -42,7 +44,9 @@ class _PlanDocument(Struct):
     secret_fields: dict[str, ToolSecrets] | None = None
 
 
-def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]) -> PlanFacts:
+def read_plan_facts(
+    snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]
+) -> PlanFacts:
     """What is known of the plans of a run and those before it in its conversation; the newest plan is the last."""
     facts = PlanFacts()
     for digest in _plans_of(entries):
@@ -50,7 +54,8 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
         try:
             document = msgspec.json.decode(content, type=_PlanDocument)
         except (msgspec.DecodeError, RecursionError):
-            # What is secret in this plan cannot be known any longer, so that every field counts as secret.
+            # What is secret in this plan cannot be known any longer, so that every
+            # field counts as secret.
             facts = msgspec.structs.replace(facts, newest=None, is_whole=False)
             continue
         named = frozenset(str(tool[0]) for tool in document.tools if tool)
@@ -65,12 +70,17 @@ def read_plan_facts(snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[Jour
     return facts
 
 
-def _joined(before: dict[str, ToolSecrets], now: dict[str, ToolSecrets]) -> dict[str, ToolSecrets]:
+def _joined(
+    before: dict[str, ToolSecrets], now: dict[str, ToolSecrets]
+) -> dict[str, ToolSecrets]:
     """The secret fields of both: what a call was given as a secret stays one when the tool declares it no longer."""
     joined = dict(before)
     for tool, secrets in now.items():
         known = joined.get(tool, _USUAL)
-        joined[tool] = ToolSecrets(known.arguments.joined(secrets.arguments), known.results.joined(secrets.results))
+        joined[tool] = ToolSecrets(
+            known.arguments.joined(secrets.arguments),
+            known.results.joined(secrets.results),
+        )
     return joined
 
 
@@ -94,13 +104,19 @@ def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
         return b""
 
 
-def secret_values(facts: PlanFacts, entries: Iterable[tuple[JournalRow, Entry]]) -> set[str]:
+def secret_values(
+    facts: PlanFacts, entries: Iterable[tuple[JournalRow, Entry]]
+) -> set[str]:
     """What stands in secret fields of the calls of a run."""
     found: set[str] = set()
     for _, entry in entries:
-        for call in (call for message in entry.change.messages for call in message.calls):
+        for call in (
+            call for message in entry.change.messages for call in message.calls
+        ):
             tool = from_wire_name(call.name, facts.tools) or call.name
-            found |= facts.secrets_of(tool).arguments.values_in(_decoded(call.arguments))
+            found |= facts.secrets_of(tool).arguments.values_in(
+                _decoded(call.arguments)
+            )
     return found
 
 
@@ -147,18 +163,24 @@ class RunMask:
             return {**value, "arguments": self._masked_arguments(value)}
         masked = {name: self._mask_parts(each) for name, each in value.items()}
         if value.get("role") == "tool":
-            masked["content"] = [self._mask_block(each, value.get("call_id", "")) for each in masked["content"]]
+            masked["content"] = [
+                self._mask_block(each, value.get("call_id", ""))
+                for each in masked["content"]
+            ]
         return masked
 
     def _masked_arguments(self, call: dict[str, Any]) -> str:
         tool = from_wire_name(call["name"], self._facts.tools) or call["name"]
         masked = self.note_call(tool, msgspec.convert(call, ToolCall))
-        return masked if isinstance(masked, str) else msgspec.json.encode(masked).decode()
+        return (
+            masked if isinstance(masked, str) else msgspec.json.encode(masked).decode()
+        )
 
     def _mask_block(self, block: dict[str, Any], call_id: str) -> dict[str, Any]:
         """A block of a tool's message; a result that is not JSON has no fields."""
         known = self._results.get(call_id, [SecretFields()])
-        # Where several calls have one id, the fields of all of them are masked: too much rather than too little.
+        # Where several calls have one id, the fields of all of them are masked: too
+        # much rather than too little.
         if any(fields.is_whole for fields in known):
             return {**block, "text": MASK}
         result = _decoded(block.get("text", ""))

@@ -22,11 +22,22 @@ from agent_resolver.runtime.journal.journal import Journal, RunJournal, RunStart
 from agent_resolver.runtime.loop.lifecycle import Cancellable, Lifecycle, Start
 from agent_resolver.runtime.mention import Definitions
 from agent_resolver.runtime.patience import Patience
-from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.plan import (
+    ResolvedAgent,
+    ResolvedBackendAgent,
+    ResolvedRunPlan,
+)
 from agent_resolver.runtime.plan_digest import plan_document
 from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.registry_set import HeldLock, LayeredMapping
-from agent_resolver.runtime.run import ResumeRequest, RunRequest, RunResult, RunState, close_calls, is_resumable
+from agent_resolver.runtime.run import (
+    ResumeRequest,
+    RunRequest,
+    RunResult,
+    RunState,
+    close_calls,
+    is_resumable,
+)
 from agent_resolver.runtime.run_check import checked_id, state_of
 from agent_resolver.runtime.run_tools import OpenedTools, RunTools
 from agent_resolver.schema.caller import Caller
@@ -122,9 +133,13 @@ class Runs:
         """
         journal = self.journal
         if journal is None:
-            raise RunRefused("runs are kept in memory alone here, and cannot be resumed by their id")
+            raise RunRefused(
+                "runs are kept in memory alone here, and cannot be resumed by their id"
+            )
         if request.run in self._running:
-            raise RunRefused(f"run {request.run} is running already", "wait for it, or cancel it")
+            raise RunRefused(
+                f"run {request.run} is running already", "wait for it, or cancel it"
+            )
         left = self._not_given_back.pop(request.run, None)
         if left is not None:
             await journal.release(left)
@@ -147,9 +162,12 @@ class Runs:
                 resume=folded.state,
                 with_changes=request.with_changes,
             )
-            return await self.start(find_plan(folded), resumed, sink, delegating, Taken(folded, lease))
+            return await self.start(
+                find_plan(folded), resumed, sink, delegating, Taken(folded, lease)
+            )
         except BaseException:
-            # Others can take it up at once. A run that came to its end, or was interrupted, has released it by itself.
+            # Others can take it up at once. A run that came to its end, or was
+            # interrupted, has released it by itself.
             with suppress(FileError, OSError):
                 await journal.release(lease)
             raise
@@ -177,16 +195,32 @@ class Runs:
         """
         run_id = checked_id(request)
         if isinstance(plan.execution, ResolvedBackendAgent):
-            return await self._run_elsewhere(plan.execution, structs.replace(request, run_id=run_id), sink, delegating)
-        # Only the journal knows the newest state of the run, and keeps other processes away from it.
-        if request.resume is not None and taken is None and self._open_journal is not None:
-            raise RunRefused(f"run {run_id} goes on from its journal, not from a state", "resume it by its id")
+            return await self._run_elsewhere(
+                plan.execution,
+                structs.replace(request, run_id=run_id),
+                sink,
+                delegating,
+            )
+        # Only the journal knows the newest state of the run, and keeps other processes
+        # away from it.
+        if (
+            request.resume is not None
+            and taken is None
+            and self._open_journal is not None
+        ):
+            raise RunRefused(
+                f"run {run_id} goes on from its journal, not from a state",
+                "resume it by its id",
+            )
         # Known from here on, so that it can be cancelled while its tools are opened.
         self._register(run_id, _Opening(), delegating)
         try:
             async with self._tools.open(plan, run_id) as opened:
-                # What only the start of a run needs is made elsewhere, so that no run which waits holds it.
-                lifecycle = await self._prepare(plan, request, run_id, opened, sink, delegating, taken)
+                # What only the start of a run needs is made elsewhere, so that no run
+                # which waits holds it.
+                lifecycle = await self._prepare(
+                    plan, request, run_id, opened, sink, delegating, taken
+                )
                 self._replace(run_id, lifecycle, delegating)
                 # A hand-over may have begun while the tools were opened.
                 if self._is_handing_over:
@@ -199,7 +233,8 @@ class Runs:
                         self._keeper.drop(run_id)
                     _end_run(lifecycle)
                     if delegating is not None:
-                        # Also if it was cut off, for instance because its call took too long.
+                        # Also if it was cut off, for instance because its call took too
+                        # long.
                         delegating.count(lifecycle.run.state)
                     if lifecycle.run.journal is not None:
                         await self._give_back(lifecycle.run.journal)
@@ -230,28 +265,45 @@ class Runs:
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
         if before is not None:
-            # Earlier messages were written under the limits of that time, so the run keeps these limits too.
-            plan = resolve(plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits))
+            # Earlier messages were written under the limits of that time, so the run
+            # keeps these limits too.
+            plan = resolve(
+                plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits)
+            )
         plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
         agent = _require_local(plan)
         notes: list[str] = []
         if journal is not None and taken is not None and request.messages:
-            # The user goes on without the open calls. One of them may have been made before the run was interrupted.
+            # The user goes on without the open calls. One of them may have been made
+            # before the run was interrupted.
             notes = await journal.notes_on_open_calls(taken.folded)
         state = state_of(agent, request, run_id, notes)
         if before is not None:
             _go_on_from(before.state, state, agent)
-        own_tools = self._delegation.own_tools(plan, agent, run_id, delegating, is_journaled=journal is not None)
+        own_tools = self._delegation.own_tools(
+            plan, agent, run_id, delegating, is_journaled=journal is not None
+        )
         registry = opened.registry.for_run(agent.tools, own_tools)
         context = _context_of(state, agent, request, caller)
-        # A model wrote the prompt of a delegate, also if a person takes its run up: its mentions bring nothing in.
-        is_delegate = delegating is not None or (taken is not None and bool(taken.folded.row.parent))
+        # A model wrote the prompt of a delegate, also if a person takes its run up: its
+        # mentions bring nothing in.
+        is_delegate = delegating is not None or (
+            taken is not None and bool(taken.folded.row.parent)
+        )
         writer = None
         if journal is not None:
             _require_recorded(opened.registry)
             is_watched = _is_watched(agent, registry, sink)
             writer = await self._journaled(
-                journal, agent, request, state, context, delegating, taken, before, puts_off=not is_watched
+                journal,
+                agent,
+                request,
+                state,
+                context,
+                delegating,
+                taken,
+                before,
+                puts_off=not is_watched,
             )
             writer.has_delegates = bool(agent.spec.delegates)
             context = structs.replace(context, writer=writer.writes)
@@ -301,15 +353,27 @@ class Runs:
         }
         try:
             if taken is not None:
-                writer = journal.resumed(taken.folded, taken.lease, state, puts_off=puts_off)
+                writer = journal.resumed(
+                    taken.folded, taken.lease, state, puts_off=puts_off
+                )
                 # An unchanged budget is not written again: the journal has it.
-                budget = None if request.budget == taken.folded.budget else request.budget
-                # Nor is the plan of an agent that did not change: the run has kept it since its beginning.
-                document = b"" if state.plan == taken.folded.row.plan else plan_document(agent)
-                await writer.resume(state.values, context.caller, facts, document, budget)
+                budget = (
+                    None if request.budget == taken.folded.budget else request.budget
+                )
+                # Nor is the plan of an agent that did not change: the run has kept it
+                # since its beginning.
+                document = (
+                    b"" if state.plan == taken.folded.row.plan else plan_document(agent)
+                )
+                await writer.resume(
+                    state.values, context.caller, facts, document, budget
+                )
                 return writer
-            continues, message_count = (before.row.id, before.message_count) if before else ("", 0)
-            # The messages are the first change of the journal, so the beginning holds none of them.
+            continues, message_count = (
+                (before.row.id, before.message_count) if before else ("", 0)
+            )
+            # The messages are the first change of the journal, so the beginning holds
+            # none of them.
             beginning = Beginning(
                 state=structs.replace(state, messages=[]),
                 caller=context.caller,
@@ -330,7 +394,9 @@ class Runs:
             )
             return await journal.begin(start)
         except EntryRefused as error:
-            raise RunRefused(str(error), "give it less to begin with, as text or as JSON") from error
+            raise RunRefused(
+                str(error), "give it less to begin with, as text or as JSON"
+            ) from error
         except (FileError, OSError) as error:
             message = f"the run cannot be recorded, and so it does not start: {type(error).__name__}"
             raise RunRefused(message, "see `agent state info`") from error
@@ -340,28 +406,39 @@ class Runs:
         try:
             await journal.release()
         except (FileError, OSError):
-            # The state cannot be used now. Once it can, this process must not wait for its own lease to run out.
+            # The state cannot be used now. Once it can, this process must not wait for
+            # its own lease to run out.
             self._not_given_back[journal.row.id] = journal.lease
 
-    # The runs that run ------------------------------------------------------------------------------------------------
+    # The runs that run ----------------------------------------------------------------
 
-    def _register(self, run_id: str, run: Cancellable, delegating: Delegating | None) -> None:
+    def _register(
+        self, run_id: str, run: Cancellable, delegating: Delegating | None
+    ) -> None:
         """Know a run that starts, and let the run that delegates to it know it as well."""
         if run_id in self._running:
-            raise RunRefused(f"run {run_id} is running already", "wait for it, or cancel it")
+            raise RunRefused(
+                f"run {run_id} is running already", "wait for it, or cancel it"
+            )
         self._running[run_id] = run
         if delegating is not None:
             delegating.lifecycle.delegates += (run,)
 
-    def _replace(self, run_id: str, run: Lifecycle, delegating: Delegating | None) -> None:
+    def _replace(
+        self, run_id: str, run: Lifecycle, delegating: Delegating | None
+    ) -> None:
         """Know a run whose tools are open by its lifecycle."""
         opening = self._running[run_id]
         self._running[run_id] = run
         if delegating is not None:
-            delegating.lifecycle.delegates = (*_without(delegating.lifecycle.delegates, opening), run)
+            delegating.lifecycle.delegates = (
+                *_without(delegating.lifecycle.delegates, opening),
+                run,
+            )
         is_cancelled = isinstance(opening, _Opening) and opening.is_cancelled
         journal = run.run.journal
-        # A request to cancel may have come while the tools were opened, here or from another process.
+        # A request to cancel may have come while the tools were opened, here or from
+        # another process.
         if is_cancelled or (journal is not None and journal.is_cancelling):
             run.cancel()
 
@@ -369,10 +446,16 @@ class Runs:
         """Know a run that ended no longer."""
         run = self._running.pop(run_id)
         if delegating is not None:
-            delegating.lifecycle.delegates = _without(delegating.lifecycle.delegates, run)
+            delegating.lifecycle.delegates = _without(
+                delegating.lifecycle.delegates, run
+            )
 
     async def _run_elsewhere(
-        self, agent: ResolvedBackendAgent, request: RunRequest, sink: Sink | None, delegating: Delegating | None
+        self,
+        agent: ResolvedBackendAgent,
+        request: RunRequest,
+        sink: Sink | None,
+        delegating: Delegating | None,
     ) -> RunResult:
         backend = require_backend(agent, request)
         run = BackendRun(backend, agent, request, self._patience)
@@ -381,8 +464,11 @@ class Runs:
             result = await run.execute(sink, is_delegate=delegating is not None)
         finally:
             self._forget(request.run_id, delegating)
-        # The answer of a backend is under the limits that it was asked under, not under those it put into the state.
-        result = structs.replace(result, state=structs.replace(result.state, limits=agent.limits))
+        # The answer of a backend is under the limits that it was asked under, not under
+        # those it put into the state.
+        result = structs.replace(
+            result, state=structs.replace(result.state, limits=agent.limits)
+        )
         if delegating is not None:
             # What a backend says of its result counts, whatever it put into the state.
             used = structs.replace(
@@ -414,7 +500,9 @@ class _Opening:
         self.is_cancelled = True
 
 
-def _without(runs: tuple[Cancellable, ...], ended: Cancellable) -> tuple[Cancellable, ...]:
+def _without(
+    runs: tuple[Cancellable, ...], ended: Cancellable
+) -> tuple[Cancellable, ...]:
     return tuple(run for run in runs if run is not ended)
 
 
@@ -434,54 +522,73 @@ def _end_run(lifecycle: Lifecycle) -> None:
 def _require_resumable(folded: Folded, *, part_of: str) -> None:
     """Refuse a run that has come to its end, and one that only the run which it is a part of may take up."""
     if folded.beginning.workflow is not UNSET:
-        raise RunRefused(f"run {folded.row.id} is a workflow, and not the run of one agent")
+        raise RunRefused(
+            f"run {folded.row.id} is a workflow, and not the run of one agent"
+        )
     parent = folded.beginning.parent
     if parent != part_of:
         # On its own it would run without the limits and the budget of that run.
-        raise RunRefused(f"run {folded.row.id} is a part of run {parent}", "resume that one")
+        raise RunRefused(
+            f"run {folded.row.id} is a part of run {parent}", "resume that one"
+        )
     end = folded.termination
     if end is None or is_resumable(end):
         return
     # The message of the end may be long, and `agent runs show` has it.
     code = f" ({end.code})" if end.code else ""
-    raise RunRefused(f"run {folded.row.id} has ended: {end.reason}{code}", "start another run")
+    raise RunRefused(
+        f"run {folded.row.id} has ended: {end.reason}{code}", "start another run"
+    )
 
 
 def _require_recorded(registry: ToolRegistry) -> None:
     if not registry.is_recorded:
         message = (
-            "runs have a journal, and the calls of their tools are not recorded: one that goes on would repeat them"
+            "runs have a journal, and the calls of their tools are not recorded: one "
+            "that goes on would repeat them"
         )
-        raise RunRefused(message, "give the runtime ports with the same store: `with_ports(Ports(store=…))`")
+        raise RunRefused(
+            message,
+            "give the runtime ports with the same store: `with_ports(Ports(store=…))`",
+        )
 
 
-def _is_watched(agent: ResolvedAgent, registry: ToolRegistry, sink: Sink | None) -> bool:
+def _is_watched(
+    agent: ResolvedAgent, registry: ToolRegistry, sink: Sink | None
+) -> bool:
     """True if anything sees the steps of a run one by one: each must then be on the disk before it is shown."""
     has_plugins = any(active.id not in DEFAULT_PLUGINS for active in agent.env.plugins)
     return has_plugins or registry.telemetry is not None or sink is not None
 
 
-async def _conversation(journal: Journal | None, caller: Caller, request: RunRequest) -> Folded | None:
+async def _conversation(
+    journal: Journal | None, caller: Caller, request: RunRequest
+) -> Folded | None:
     """The run that a new run of a thread goes on from; None for the first one.
 
     Raises:
         RunRefused: The thread is one of another agent or caller, or its newest run has not ended.
     """
     if journal is None:
-        raise RunRefused("a thread is kept in a journal, and runs are kept in memory alone here")
+        raise RunRefused(
+            "a thread is kept in a journal, and runs are kept in memory alone here"
+        )
     return await journal.conversation(caller, request.thread, request.agent_id)
 
 
 def _go_on_from(before: RunState, state: RunState, agent: ResolvedAgent) -> None:
     """Put the conversation of an earlier run before the messages of a new one."""
-    # A run that used up its budget leaves calls open, and no model takes a call without its result.
+    # A run that used up its budget leaves calls open, and no model takes a call without
+    # its result.
     close_calls(before)
     state.messages = [*before.messages, *state.messages]
     state.summary, state.summary_due = before.summary, before.summary_due
     state.values = _thread_values(agent, before)
 
 
-def _context_of(state: RunState, agent: ResolvedAgent, request: RunRequest, caller: Caller) -> CallContext:
+def _context_of(
+    state: RunState, agent: ResolvedAgent, request: RunRequest, caller: Caller
+) -> CallContext:
     """The facts that all calls of the run have in common."""
     return CallContext(
         run=state.run,
@@ -496,7 +603,9 @@ def _context_of(state: RunState, agent: ResolvedAgent, request: RunRequest, call
 
 def _thread_values(agent: ResolvedAgent, before: RunState) -> dict[str, object]:
     """The values of state keys that last as long as the conversation."""
-    lasting = {each.key for each in agent.env.key_registrations if each.scope == "thread"}
+    lasting = {
+        each.key for each in agent.env.key_registrations if each.scope == "thread"
+    }
     return {key: value for key, value in before.values.items() if key in lasting}
 
 
@@ -505,10 +614,15 @@ def _with_lock(plan: ResolvedRunPlan, lock: HeldLock) -> ResolvedRunPlan:
     registries = plan.snapshot
     # What the connected servers say lies over the snapshot, for this agent alone.
     locks = LayeredMapping(({plan.agent_id: lock}, registries.locks))
-    return resolve(structs.replace(registries, locks=locks), plan.agent_id, plan.callers)
+    return resolve(
+        structs.replace(registries, locks=locks), plan.agent_id, plan.callers
+    )
 
 
 def _require_local(plan: ResolvedRunPlan) -> ResolvedAgent:
     if isinstance(plan.execution, ResolvedBackendAgent):
-        raise RunRefused(f"agent {plan.agent_id} became a remote agent while its run started", "start it again")
+        raise RunRefused(
+            f"agent {plan.agent_id} became a remote agent while its run started",
+            "start it again",
+        )
     return plan.execution

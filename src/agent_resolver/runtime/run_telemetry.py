@@ -13,7 +13,9 @@ class RunTelemetry(Protocol):
         """A run begins; what it returns is given back when the run ends."""
         ...
 
-    def begin_chat(self, model: str, provider: str, classification: str, context: CallContext) -> Any:  # noqa: ANN401
+    def begin_chat(
+        self, model: str, provider: str, classification: str, context: CallContext
+    ) -> Any:  # noqa: ANN401
         """A model is asked; what it returns is given back when it has answered, or failed to."""
         ...
 

@@ -24,7 +24,9 @@ class OpenedTools(Struct, frozen=True, kw_only=True):
 class RunTools(Protocol):
     """Opens what the lock of an agent allows, for one run."""
 
-    def open(self, plan: ResolvedRunPlan, run: str) -> AbstractAsyncContextManager[OpenedTools]:
+    def open(
+        self, plan: ResolvedRunPlan, run: str
+    ) -> AbstractAsyncContextManager[OpenedTools]:
         """The tools of the run with this id; they are closed when it ends."""
         ...
 
@@ -38,7 +40,11 @@ class SnapshotTools(AbstractAsyncContextManager[OpenedTools]):
             registry.add(tool_under_id(offered.tool, offered.descriptor))
         self._opened = OpenedTools(registry=registry)
 
-    def open(self, plan: ResolvedRunPlan, run: str) -> AbstractAsyncContextManager[OpenedTools]:  # noqa: ARG002 - the port
+    def open(
+        self,
+        plan: ResolvedRunPlan,  # noqa: ARG002 - the port
+        run: str,  # noqa: ARG002 - the port
+    ) -> AbstractAsyncContextManager[OpenedTools]:
         """The same tools for every run."""
         return self
 

@@ -28,7 +28,11 @@ class Seat(Struct, frozen=True):
         try:
             async for piece in pieces:
                 is_whole = isinstance(piece, ChatAnswer)
-                yield structs.replace(piece, model_id=self.model.id) if is_whole else piece
+                yield (
+                    structs.replace(piece, model_id=self.model.id)
+                    if is_whole
+                    else piece
+                )
         finally:
             await close_stream(pieces)
 
@@ -76,17 +80,25 @@ class PooledExecutor(Struct, frozen=True):
         for seat in self._admitted(tried):
             pieces = seat.stream(request)
             try:
-                # The breaker may have given this request its probe, so all of it is watched.
+                # The breaker may have given this request its probe, so all of it is
+                # watched.
                 with self.breakers.of(seat.model.id).watching():
                     if has_pieces:
                         attempt += 1
-                        yield Restarted(attempt, f"{tried.latest}; {seat.model.id} takes over")
+                        yield Restarted(
+                            attempt, f"{tried.latest}; {seat.model.id} takes over"
+                        )
                     async for piece in pieces:
-                        # After a restart, the reader has no pieces of this answer any more.
+                        # After a restart, the reader has no pieces of this answer any
+                        # more.
                         has_pieces = not isinstance(piece, Restarted)
                         # Members count their own attempts; the reader sees one answer.
                         attempt += 0 if has_pieces else 1
-                        yield piece if has_pieces else structs.replace(piece, attempt=attempt)
+                        yield (
+                            piece
+                            if has_pieces
+                            else structs.replace(piece, attempt=attempt)
+                        )
             except InferenceFailure as failure:
                 tried.add(seat, failure)
             else:
@@ -124,9 +136,12 @@ class _Tried:
             InferenceFailure: The pool does not switch on that.
         """
         switch = self._pool.switch
-        # A rate limit may pass as well, but whether to leave for it is a decision of its own.
+        # A rate limit may pass as well, but whether to leave for it is a decision of
+        # its own.
         is_quota = failure.kind == "rate_limited"
-        is_wanted = switch.on_quota if is_quota else failure.may_pass or switch.on_permanent
+        is_wanted = (
+            switch.on_quota if is_quota else failure.may_pass or switch.on_permanent
+        )
         if not (failure.is_of_model and is_wanted):
             raise failure
         self._said.append(f"{seat.model.id}: {failure.kind}: {failure}")
@@ -146,8 +161,15 @@ class _Tried:
         """Why there is no answer: all are left alone for now, or all were tried."""
         told = "; ".join(self._said)
         if not self._failures:
-            return InferenceFailure("all_unavailable", f"no member of pool {self._pool.id} may be asked now: {told}")
+            return InferenceFailure(
+                "all_unavailable",
+                f"no member of pool {self._pool.id} may be asked now: {told}",
+            )
         # The pool is worth another try as soon as one of them is.
-        waits = [failure.retry_after_ms for failure in self._failures if failure.retry_after_ms is not None]
+        waits = [
+            failure.retry_after_ms
+            for failure in self._failures
+            if failure.retry_after_ms is not None
+        ]
         message = f"no member of pool {self._pool.id} answered: {told}"
         return InferenceFailure("pool_exhausted", message, min(waits, default=None))

@@ -68,27 +68,43 @@ class RemoteEndpoint(Struct, frozen=True, kw_only=True):
             return "base_url must not be empty"
         if not _is_web_address(self.base_url):
             return "base_url must be an http(s) URL with a host"
-        # Paths are appended to this address, which a query or a fragment would swallow; credentials belong into `auth`.
+        # Paths are appended to this address, which a query or a fragment would swallow;
+        # credentials belong into `auth`.
         if any(sign in self.base_url for sign in "?#@"):
             return "base_url must not have credentials, a query or a fragment"
         if self.auth and self.auth.type != "bearer":
             return f"auth type must be bearer, not {self.auth.type}"
-        return "bearer auth needs token_env" if self.auth and not self.auth.token_env else None
+        return (
+            "bearer auth needs token_env"
+            if self.auth and not self.auth.token_env
+            else None
+        )
 
 
 def _is_web_address(url: str) -> bool:
-    # The standard library silently drops line ends and takes any port until it is asked for.
+    # The standard library silently drops line ends and takes any port until it is asked
+    # for.
     if not url.isprintable() or " " in url:
         return False
     try:
         parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
     except ValueError:
         return False
 
 
 StopKind = Literal[
-    "max_rounds", "timeout", "token_budget", "consecutive_errors", "stop_on_tool", "content_match", "loop_detection"
+    "max_rounds",
+    "timeout",
+    "token_budget",
+    "consecutive_errors",
+    "stop_on_tool",
+    "content_match",
+    "loop_detection",
 ]
 _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "max_rounds": (0, 1_000_000),
@@ -112,17 +128,27 @@ class StopCondition(Struct, frozen=True, kw_only=True):
     def fault(self) -> str | None:
         """What is wrong with it, or None when nothing is."""
         # Each kind takes exactly one of the three fields.
-        needed = {"stop_on_tool": "tool", "content_match": "pattern"}.get(self.type, "value")
+        needed = {"stop_on_tool": "tool", "content_match": "pattern"}.get(
+            self.type, "value"
+        )
         if getattr(self, needed) is UNSET:
             return f"{self.type} needs `{needed}`"
-        others = [name for name in ("value", "tool", "pattern") if name != needed and getattr(self, name) is not UNSET]
+        others = [
+            name
+            for name in ("value", "tool", "pattern")
+            if name != needed and getattr(self, name) is not UNSET
+        ]
         if others:
             return f"{self.type} takes no `{others[0]}`"
         if self.pattern and len(self.pattern) > _LONGEST_PATTERN:
             return f"pattern must have at most {_LONGEST_PATTERN} characters"
         if isinstance(self.value, int):
             least, most = _BOUNDS[self.type]
-            return None if least <= self.value <= most else f"value of {self.type} must be from {least} to {most}"
+            return (
+                None
+                if least <= self.value <= most
+                else f"value of {self.type} must be from {least} to {most}"
+            )
         return None
 
 
@@ -134,7 +160,9 @@ class ContextPolicy(Struct, frozen=True, kw_only=True):
     min_recent_messages: Annotated[int, Meta(ge=0)] = 10
     enable_prompt_cache: bool = True
     autocompact_threshold: Annotated[int, Meta(ge=1)] | None = None
-    compaction_mode: Literal["keep_recent_raw_suffix", "compact_to_safe_frontier"] = "keep_recent_raw_suffix"
+    compaction_mode: Literal["keep_recent_raw_suffix", "compact_to_safe_frontier"] = (
+        "keep_recent_raw_suffix"
+    )
     compaction_raw_suffix_messages: Annotated[int, Meta(ge=0)] = 2
 
 

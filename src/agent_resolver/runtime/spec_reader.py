@@ -47,10 +47,15 @@ def parse_spec(tree: Node) -> AgentSpec:
     if not isinstance(document, dict):
         raise InvalidSpec(faults)
     faults += (_locate_fault(tree, fault) for fault in _missing_policy_keys(document))
-    # What is wrong with the one part says nothing about the others, and all of it is told.
+    # What is wrong with the one part says nothing about the others, and all of it is
+    # told.
     wrong = {fault.at[0] for fault in faults if fault.at}
-    # A spec cannot be made without an id; where that is missing, the fault is known already.
-    sound = {"id": "-", **{key: value for key, value in document.items() if key not in wrong}}
+    # A spec cannot be made without an id; where that is missing, the fault is known
+    # already.
+    sound = {
+        "id": "-",
+        **{key: value for key, value in document.items() if key not in wrong},
+    }
     spec = None
     try:
         spec = _check_parsed_spec(msgspec.convert(sound, AgentSpec), sound.keys())
@@ -69,9 +74,16 @@ def check_spec(spec: AgentSpec) -> AgentSpec:
     """
     # What a prompt says, and with which characters, is nobody's business.
     texts = {"system_prompt": spec.system_prompt, "description": spec.description}
-    spec = structs.replace(check_value(structs.replace(spec, system_prompt="", description=None)), **texts)
-    # Python does not tell a default that was given from one that was not, so only other values count as written.
-    written = {name for name, value in structs.asdict(spec).items() if value != _DEFAULTS.get(name)}
+    spec = structs.replace(
+        check_value(structs.replace(spec, system_prompt="", description=None)), **texts
+    )
+    # Python does not tell a default that was given from one that was not, so only other
+    # values count as written.
+    written = {
+        name
+        for name, value in structs.asdict(spec).items()
+        if value != _DEFAULTS.get(name)
+    }
     return _check_parsed_spec(spec, written)
 
 
@@ -97,7 +109,9 @@ def pattern_faults(spec: AgentSpec) -> Iterator[Issue]:
     """What is wrong with the patterns of a spec."""
     for field, place, pattern in spec.patterns():
         if fault := check_pattern(pattern):
-            yield _spec_fault((field, place), f"`{pattern[:_SHOWN]}` is not a pattern: {fault}")
+            yield _spec_fault(
+                (field, place), f"`{pattern[:_SHOWN]}` is not a pattern: {fault}"
+            )
 
 
 def refused(issues: Iterable[Issue]) -> list[Issue]:
@@ -107,22 +121,37 @@ def refused(issues: Iterable[Issue]) -> list[Issue]:
     """
     faults = []
     for issue in issues:
-        if issue.code is IssueCode.INVISIBLE_CHARACTER and _PROSE.intersection(issue.at):
+        if issue.code is IssueCode.INVISIBLE_CHARACTER and _PROSE.intersection(
+            issue.at
+        ):
             continue
-        message = "Unknown key" if issue.code is IssueCode.UNKNOWN_KEY else issue.message
+        message = (
+            "Unknown key" if issue.code is IssueCode.UNKNOWN_KEY else issue.message
+        )
         faults.append(structs.replace(issue, severity=Severity.ERROR, message=message))
     return faults
 
 
 def _with_new_name(tree: Node) -> tuple[Node, list[Issue]]:
     """The document with the new name of a key that has an older one."""
-    if not isinstance(tree, Mapping) or not any(item.key == _OLD_FILTER for item in tree.items):
+    if not isinstance(tree, Mapping) or not any(
+        item.key == _OLD_FILTER for item in tree.items
+    ):
         return tree, []
     faults = []
     if any(item.key == _FILTER for item in tree.items):
-        faults.append(_spec_fault((_OLD_FILTER,), f"Only one of {_OLD_FILTER} and {_FILTER} may be given"))
-        return structs.replace(tree, items=tuple(item for item in tree.items if item.key != _OLD_FILTER)), faults
-    renamed = (structs.replace(item, key=_FILTER) if item.key == _OLD_FILTER else item for item in tree.items)
+        faults.append(
+            _spec_fault(
+                (_OLD_FILTER,), f"Only one of {_OLD_FILTER} and {_FILTER} may be given"
+            )
+        )
+        return structs.replace(
+            tree, items=tuple(item for item in tree.items if item.key != _OLD_FILTER)
+        ), faults
+    renamed = (
+        structs.replace(item, key=_FILTER) if item.key == _OLD_FILTER else item
+        for item in tree.items
+    )
     return structs.replace(tree, items=tuple(renamed)), faults
 
 
@@ -132,7 +161,11 @@ def _missing_policy_keys(document: dict[str, Any]) -> Iterator[Issue]:
         return
     for field in _STATED:
         if field.encode_name not in policy:
-            yield Issue(at=(_POLICY, field.encode_name), code=IssueCode.REQUIRED, message="Required")
+            yield Issue(
+                at=(_POLICY, field.encode_name),
+                code=IssueCode.REQUIRED,
+                message="Required",
+            )
 
 
 def _check_parsed_spec(spec: AgentSpec, written: Container[str]) -> AgentSpec:
@@ -147,12 +180,16 @@ def _check_parsed_spec(spec: AgentSpec, written: Container[str]) -> AgentSpec:
     return canonical
 
 
-def _apply_backend(spec: AgentSpec, written: Container[str]) -> tuple[AgentSpec, list[Issue]]:
+def _apply_backend(
+    spec: AgentSpec, written: Container[str]
+) -> tuple[AgentSpec, list[Issue]]:
     """The spec with what `backend` says of it; and where that is wrong, or says otherwise than the spec itself."""
     if spec.backend.kind != LOCAL or spec.endpoint:
         return _apply_remote_backend(spec)
     config = spec.backend.config
-    if faults := [_in_config(issue) for issue in refused(walk(tree_of(config), LocalConfig))]:
+    if faults := [
+        _in_config(issue) for issue in refused(walk(tree_of(config), LocalConfig))
+    ]:
         return spec, faults
     faults = [
         _spec_fault((name,), f"{name} and backend.config.{name} differ")
@@ -166,15 +203,22 @@ def _apply_remote_backend(spec: AgentSpec) -> tuple[AgentSpec, list[Issue]]:
     config, kind = spec.backend.config, spec.backend.kind
     endpoint = spec.endpoint
     if endpoint and kind not in {LOCAL, endpoint.backend}:
-        return spec, [_spec_fault(("backend",), "backend.kind and endpoint.backend differ")]
+        return spec, [
+            _spec_fault(("backend",), "backend.kind and endpoint.backend differ")
+        ]
     if config:
         document = {"backend": endpoint.backend if endpoint else kind, **config}
-        if faults := [_in_config(issue) for issue in refused(walk(tree_of(document), RemoteEndpoint))]:
+        if faults := [
+            _in_config(issue)
+            for issue in refused(walk(tree_of(document), RemoteEndpoint))
+        ]:
             return spec, faults
         said = msgspec.convert(document, RemoteEndpoint)
         # Without an endpoint, only the kind of backend can disagree with `config`.
         if said != (endpoint or structs.replace(said, backend=kind)):
-            return spec, [_spec_fault(("endpoint",), "endpoint and backend.config differ")]
+            return spec, [
+                _spec_fault(("endpoint",), "endpoint and backend.config differ")
+            ]
         endpoint = said
     if endpoint is None:
         return spec, [_spec_fault(("endpoint",), f"Required by backend.kind {kind}")]

@@ -20,7 +20,11 @@ KeyScope = Literal["run", "thread", "profile"]
 MERGE_RULES: Final[tuple[MergeRule, ...]] = get_args(MergeRule)
 KEY_SCOPES: Final[tuple[KeyScope, ...]] = get_args(KeyScope)
 
-_MERGED: Final[dict[str, tuple[type, ...]]] = {"append": (list,), "add": (int, float), "merge": (dict,)}
+_MERGED: Final[dict[str, tuple[type, ...]]] = {
+    "append": (list,),
+    "add": (int, float),
+    "merge": (dict,),
+}
 """The rules that make a value of the old one and an update, and the types that both must have."""
 
 
@@ -35,9 +39,13 @@ class KeyRegistration(Struct, frozen=True, kw_only=True):
     """The value before the first update: a JSON value."""
 
 
-def initial_values(registrations: Iterable[KeyRegistration], known: Mapping[str, Any] = {}) -> Mapping[str, Any]:
+def initial_values(
+    registrations: Iterable[KeyRegistration], known: Mapping[str, Any] = {}
+) -> Mapping[str, Any]:
     """The values that keys begin with, by key; nothing in them can be changed."""
-    return MappingProxyType({each.key: freeze(known.get(each.key, each.default)) for each in registrations})
+    return MappingProxyType(
+        {each.key: freeze(known.get(each.key, each.default)) for each in registrations}
+    )
 
 
 class KeyValues:
@@ -59,7 +67,8 @@ class KeyValues:
             defaults: What `initial_values` makes of the registrations, where it is at hand.
         """
         self._registrations = registrations
-        # The shared defaults serve as they are, unless an earlier part of the run kept values.
+        # The shared defaults serve as they are, unless an earlier part of the run kept
+        # values.
         if defaults is None or known:
             defaults = initial_values(registrations, known)
         self._values: Mapping[str, Any] = defaults
@@ -71,7 +80,12 @@ class KeyValues:
 
     def reset(self, keys: Iterable[str]) -> None:
         """Give keys their defaults again."""
-        self._replace({key: freeze(self._registrations[self._place_of(key)].default) for key in keys})
+        self._replace(
+            {
+                key: freeze(self._registrations[self._place_of(key)].default)
+                for key in keys
+            }
+        )
 
     def _replace(self, changes: Mapping[str, Any]) -> None:
         # A new mapping: hooks may still look at the one before.
@@ -79,7 +93,14 @@ class KeyValues:
 
     def _place_of(self, key: str) -> int:
         """The place of a key among the registrations, which are few; -1 for one that is not registered."""
-        return next((place for place, each in enumerate(self._registrations) if each.key == key), -1)
+        return next(
+            (
+                place
+                for place, each in enumerate(self._registrations)
+                if each.key == key
+            ),
+            -1,
+        )
 
     def is_exclusive(self, key: str) -> bool:
         """True if two hooks of one phase may not both update the key."""
@@ -96,9 +117,12 @@ class KeyValues:
             place = self._place_of(key)
             if place < 0:
                 raise StateFailure(
-                    "UNKNOWN_KEY", f"plugin {plugin} updates the state key {key!r}, which is not registered"
+                    "UNKNOWN_KEY",
+                    f"plugin {plugin} updates the state key {key!r}, which is not registered",
                 )
-            self._replace({key: _merged(self._registrations[place], self._values[key], update)})
+            self._replace(
+                {key: _merged(self._registrations[place], self._values[key], update)}
+            )
 
 
 def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # noqa: ANN401 - JSON values
@@ -114,7 +138,8 @@ def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # n
     except (TypeError, ValueError, RecursionError) as error:
         message = f"an update of the state key {registration.key!r} is not a JSON value"
         raise StateFailure("KEY_UPDATE", message) from error
-    # A value may be missing, and an update may not: there is nothing to append, to add or to merge.
+    # A value may be missing, and an update may not: there is nothing to append, to add
+    # or to merge.
     is_missing = checked is None and rule in _MERGED
     if is_missing or not fits_rule(rule, checked) or not fits_rule(rule, value):
         message = f"an update of the state key {registration.key!r} does not fit its rule `{rule}`"

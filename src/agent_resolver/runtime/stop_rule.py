@@ -75,7 +75,10 @@ def _content_match(condition: StopCondition, context: PhaseContext) -> End | Non
     is_found = _matcher_of(pattern)
     if is_found is None:
         # A rule that cannot be followed must not let the run go on for ever.
-        return _stop("content_match_invalid", f"`{pattern}` is not a regular expression that takes linear time")
+        return _stop(
+            "content_match_invalid",
+            f"`{pattern}` is not a regular expression that takes linear time",
+        )
     if context.answer is None or not is_found(context.answer.text):
         return None
     return _stop("content_match", f"The answer matches `{pattern}`")
@@ -102,7 +105,8 @@ def _loop_detection(condition: StopCondition, context: PhaseContext) -> End | No
 
 def _is_repeated(texts: Sequence[str], window: int) -> bool:
     newest = texts[-window:]
-    # Fewer answers than the window are not a loop yet, and answers without text say nothing that could repeat.
+    # Fewer answers than the window are not a loop yet, and answers without text say
+    # nothing that could repeat.
     return len(newest) == window and bool(newest[0].strip()) and len(set(newest)) == 1
 
 

@@ -35,10 +35,14 @@ def summary_message(summary: Summary) -> Message:
 
 def is_within(summary: Summary, messages: Sequence[Message]) -> bool:
     """True if the summary covers a beginning of these messages that ends with no call open."""
-    return summary.through == len(messages) or summary.through in (unit[0] for unit in units_of(messages))
+    return summary.through == len(messages) or summary.through in (
+        unit[0] for unit in units_of(messages)
+    )
 
 
-def shown_messages(messages: Sequence[Message], summary: Summary | None) -> Sequence[Message]:
+def shown_messages(
+    messages: Sequence[Message], summary: Summary | None
+) -> Sequence[Message]:
     """The conversation as requests hold it: the summary, then the messages that it does not cover."""
     if summary is None:
         return messages
@@ -62,22 +66,30 @@ def safe_frontier(messages: Sequence[Message], policy: ContextPolicy) -> int:
 def _first_unanswered(messages: Sequence[Message]) -> int:
     for place in reversed(range(len(messages))):
         if messages[place].role == "assistant":
-            # Calls are open together with their results, until the model has answered these.
+            # Calls are open together with their results, until the model has answered
+            # these.
             return place if messages[place].calls else place + 1
     return 0
 
 
 def write_transcript(messages: Sequence[Message]) -> str:
     """Messages as lines of JSON, for a model to sum up: no text can pretend to be another message."""
-    return "\n".join(msgspec.json.encode(_line_of(message)).decode() for message in messages)
+    return "\n".join(
+        msgspec.json.encode(_line_of(message)).decode() for message in messages
+    )
 
 
 def _line_of(message: Message) -> dict[str, Any]:
-    media = [block.modality for block in message.content if isinstance(block, MediaBlock)]
+    media = [
+        block.modality for block in message.content if isinstance(block, MediaBlock)
+    ]
     fields = {
         "text": message.text,
         "media": media,
-        "calls": [{"id": call.id, "tool": call.name, "arguments": call.arguments} for call in message.calls],
+        "calls": [
+            {"id": call.id, "tool": call.name, "arguments": call.arguments}
+            for call in message.calls
+        ],
         "resultOf": message.call_id,
     }
     # Empty fields would only make the transcript longer.

@@ -51,8 +51,9 @@ class KeptDescriptors:
         Raises:
             UnusableTool: A part of it is not of the type that it should be.
         """
-        # That it is the same object says nothing: its schemas may be dictionaries, which the plugin can change.
-        # MessagePack also tells apart what Python takes for equal, such as 1 and True.
+        # That it is the same object says nothing: its schemas may be dictionaries,
+        # which the plugin can change. MessagePack also tells apart what Python takes
+        # for equal, such as 1 and True.
         try:
             content = msgspec.msgpack.encode(descriptor)
         except Exception:  # noqa: BLE001 - the check below says what is wrong, or that only MessagePack cannot hold it
@@ -68,7 +69,9 @@ class KeptDescriptors:
 
 
 def check_tool(
-    offered: Tool | Callable[..., Any], tool_id: str | None = None, known: KeptDescriptors | None = None
+    offered: Tool | Callable[..., Any],
+    tool_id: str | None = None,
+    known: KeptDescriptors | None = None,
 ) -> OfferedTool:
     """The tool that was offered, or that a plain typed function makes.
 
@@ -88,7 +91,11 @@ def check_tool(
         tool = _tool_of_function(offered, tool_id or "")
     descriptor = usable_descriptor(tool)
     own_id = tool_id or descriptor.id
-    kept = known.keep(descriptor, own_id) if known else _kept_descriptor(descriptor, own_id)
+    kept = (
+        known.keep(descriptor, own_id)
+        if known
+        else _kept_descriptor(descriptor, own_id)
+    )
     return OfferedTool(kept, tool)
 
 
@@ -101,14 +108,18 @@ def value_digest(value: object) -> str:
         return digest(json.dumps(msgspec.to_builtins(value), sort_keys=True))
 
 
-def _tool_of_function(function: types.FunctionType | types.MethodType, tool_id: str) -> Tool:
+def _tool_of_function(
+    function: types.FunctionType | types.MethodType, tool_id: str
+) -> Tool:
     from agent_resolver.capability.errors import UnsafeCapability
     from agent_resolver.capability.plain_function import tool_of
 
     try:
         return tool_of(function, tool_id)
     except UnsafeCapability as error:
-        raise UnusableTool(error.capability_id, "; ".join(map(str, error.details))) from error
+        raise UnusableTool(
+            error.capability_id, "; ".join(map(str, error.details))
+        ) from error
 
 
 def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
@@ -120,20 +131,25 @@ def _kept_descriptor(descriptor: Descriptor, tool_id: str) -> Descriptor:
     except Exception as error:
         fault = f"its descriptor is not one: {describe_exception(error)}"
         raise UnusableTool(tool_id, fault) from error
-    # Frozen to the depth: all runs share the descriptor, and the tool could change its schemas later.
+    # Frozen to the depth: all runs share the descriptor, and the tool could change its
+    # schemas later.
     return structs.replace(
         copied,
         id=tool_id,
         input_schema=freeze(copied.input_schema),
         output_schema=freeze(copied.output_schema),
         hints=freeze(copied.hints),
-        labels=structs.replace(copied.labels, examples=tuple(map(freeze, copied.labels.examples))),
+        labels=structs.replace(
+            copied.labels, examples=tuple(map(freeze, copied.labels.examples))
+        ),
     )
 
 
 def tool_under_id(tool: Tool, descriptor: Descriptor) -> Tool:
     """The tool as it was offered: under the id of `descriptor`, which need not be its own."""
-    return tool if tool.descriptor.id == descriptor.id else RenamedTool(descriptor, tool)
+    return (
+        tool if tool.descriptor.id == descriptor.id else RenamedTool(descriptor, tool)
+    )
 
 
 class RenamedTool(Struct, frozen=True):

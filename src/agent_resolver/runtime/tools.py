@@ -16,10 +16,21 @@ from agent_resolver.runtime.catalog_warning import catalog_warnings, orphan_warn
 from agent_resolver.runtime.delegate_check import check_delegates
 from agent_resolver.runtime.errors import InvalidSpec, ToolIdConflict, UnusableTool
 from agent_resolver.runtime.lookup import Lookup
-from agent_resolver.runtime.plan import AbsentTool, PlannedTool, PlanWarning, ToolSource, WarningCode
+from agent_resolver.runtime.plan import (
+    AbsentTool,
+    PlannedTool,
+    PlanWarning,
+    ToolSource,
+    WarningCode,
+)
 from agent_resolver.runtime.plugin import ExecutionEnv
 from agent_resolver.runtime.plugins import BuiltEnv
-from agent_resolver.runtime.registry_set import HeldLock, RegistrySet, names_at_server, required_scopes
+from agent_resolver.runtime.registry_set import (
+    HeldLock,
+    RegistrySet,
+    names_at_server,
+    required_scopes,
+)
 from agent_resolver.runtime.spec import AgentSpec
 from agent_resolver.runtime.spec_reader import pattern_faults
 from agent_resolver.schema.descriptor import Descriptor
@@ -46,14 +57,21 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
     3. What its agent file or a caller forbids, and what the lock does not open, whatever the catalog says.
     """
     spec, lock = found.spec, found.lock
-    # Before anything below reads the patterns, so that all bad ones are refused together.
+    # Before anything below reads the patterns, so that all bad ones are refused
+    # together.
     if faults := list(pattern_faults(spec)):
         raise InvalidSpec(faults)
     delegates, warnings = _delegate_tools(registries, spec, found.limits)
-    offered = _merge_tools(_global_tools(registries), chain(delegates, _plugin_tools(built.env), _server_tools(lock)))
+    offered = _merge_tools(
+        _global_tools(registries),
+        chain(delegates, _plugin_tools(built.env), _server_tools(lock)),
+    )
     # In order, because `matching_texts` searches by halves.
     ids = sorted(offered)
-    matched = {pattern: matching_texts(parts_of(pattern), ids) for _, _, pattern in spec.patterns()}
+    matched = {
+        pattern: matching_texts(parts_of(pattern), ids)
+        for _, _, pattern in spec.patterns()
+    }
     refused = _refused_tools(spec, offered, ids, matched)
     _add_forbidden(found, offered, ids, refused)
     tools = {tool_id: offered[tool_id] for tool_id in ids if tool_id not in refused}
@@ -61,8 +79,14 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
     absent += _refused_by_lock(lock)
     return ToolSet(
         tools=MappingProxyType(tools),
-        absent=tuple(sorted(absent, key=lambda each: (each.id, each.source, each.origin))),
-        unconnected=tuple(server.server for server in lock.servers if not server.is_mapped) if lock else (),
+        absent=tuple(
+            sorted(absent, key=lambda each: (each.id, each.source, each.origin))
+        ),
+        unconnected=tuple(
+            server.server for server in lock.servers if not server.is_mapped
+        )
+        if lock
+        else (),
         warnings=(
             *warnings,
             *catalog_warnings(spec, offered, matched, lock),
@@ -71,13 +95,16 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
     )
 
 
-# Where tools come from ------------------------------------------------------------------------------------------------
+# Where tools come from ----------------------------------------------------------------
 
 
 def _global_tools(registries: RegistrySet) -> dict[str, PlannedTool]:
     tools = registries.tools.items()
     return {
-        tool_id: PlannedTool(tool_id, "global", "", each.descriptor, each.tool, offered=each) for tool_id, each in tools
+        tool_id: PlannedTool(
+            tool_id, "global", "", each.descriptor, each.tool, offered=each
+        )
+        for tool_id, each in tools
     }
 
 
@@ -90,8 +117,14 @@ def _delegate_tools(
         message = f"A2A is off, so that nothing is delegated to {listed}"
         return [], [PlanWarning(WarningCode.DELEGATES_IGNORED, listed, message)]
     delegates = check_delegates(registries, spec, limits)
-    remote = [agent_id for agent_id in agent_ids if delegates[agent_id].is_remote] if limits.forbid else []
-    return [_delegate_tool(agent_id, delegates[agent_id]) for agent_id in agent_ids], list(map(_not_bound, remote))
+    remote = (
+        [agent_id for agent_id in agent_ids if delegates[agent_id].is_remote]
+        if limits.forbid
+        else []
+    )
+    return [
+        _delegate_tool(agent_id, delegates[agent_id]) for agent_id in agent_ids
+    ], list(map(_not_bound, remote))
 
 
 def _not_bound(agent_id: str) -> PlanWarning:
@@ -115,7 +148,12 @@ def _delegate_tool(agent_id: str, delegate: AgentSpec) -> PlannedTool:
 
 def _prompt_schema() -> dict[str, Any]:
     # The pattern refuses a prompt of blanks.
-    prompt = {"type": "string", "minLength": 1, "pattern": "\\S", "description": "What it shall do"}
+    prompt = {
+        "type": "string",
+        "minLength": 1,
+        "pattern": "\\S",
+        "description": "What it shall do",
+    }
     return {
         "type": "object",
         "properties": {"prompt": prompt},
@@ -127,16 +165,26 @@ def _prompt_schema() -> dict[str, Any]:
 def _plugin_tools(env: ExecutionEnv) -> Iterator[PlannedTool]:
     for tagged in env.tools.values():
         descriptor = tagged.descriptor
-        yield PlannedTool(descriptor.id, "plugin", tagged.plugin, descriptor, tagged.tool)
+        yield PlannedTool(
+            descriptor.id, "plugin", tagged.plugin, descriptor, tagged.tool
+        )
 
 
 def _server_tools(lock: HeldLock | None) -> Iterator[PlannedTool]:
     for server in lock.servers if lock else ():
         for tool_id, descriptor in server.tools.items():
-            yield PlannedTool(tool_id, "server", server.server, descriptor, scopes=server.scopes.get(tool_id, ()))
+            yield PlannedTool(
+                tool_id,
+                "server",
+                server.server,
+                descriptor,
+                scopes=server.scopes.get(tool_id, ()),
+            )
 
 
-def _merge_tools(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) -> dict[str, PlannedTool]:
+def _merge_tools(
+    merged: dict[str, PlannedTool], others: Iterable[PlannedTool]
+) -> dict[str, PlannedTool]:
     """All of them by id; of several clashes the one with the smallest id is told."""
     clashes: dict[str, PlannedTool] = {}
     for tool in others:
@@ -151,13 +199,14 @@ def _merge_tools(merged: dict[str, PlannedTool], others: Iterable[PlannedTool]) 
 def _id_conflict(first: PlannedTool, second: PlannedTool) -> ToolIdConflict:
     one, other = (f"{each.source} {each.origin}".rstrip() for each in (first, second))
     hint = f"rename one of them: {one} has it, and {other} has it"
-    # Two kinds of sources are enough to tell the tools apart; within one kind, the names of both are needed.
+    # Two kinds of sources are enough to tell the tools apart; within one kind, the
+    # names of both are needed.
     if first.source != second.source:
         return ToolIdConflict(first.id, first.source, second.source, hint)
     return ToolIdConflict(first.id, one, other, hint)
 
 
-# Which of them the agent may call -------------------------------------------------------------------------------------
+# Which of them the agent may call -----------------------------------------------------
 
 
 class Why(Struct, frozen=True):
@@ -167,19 +216,28 @@ class Why(Struct, frozen=True):
     reason: str
 
 
-_NOT_ALLOWED: Final = Why("NOT_ALLOWED", "no entry of allowed_tools or allowed_tool_patterns names it")
+_NOT_ALLOWED: Final = Why(
+    "NOT_ALLOWED", "no entry of allowed_tools or allowed_tool_patterns names it"
+)
 _EXCLUDED: Final = "EXCLUDED"
 
 
 def _refused_tools(
-    spec: AgentSpec, found: Mapping[str, PlannedTool], ids: Sequence[str], matched: Mapping[str, Sequence[str]]
+    spec: AgentSpec,
+    found: Mapping[str, PlannedTool],
+    ids: Sequence[str],
+    matched: Mapping[str, Sequence[str]],
 ) -> dict[str, Why]:
     """The tools that may not be called, each with the first reason; nothing that comes later takes one back."""
     refused: dict[str, Why] = {}
     # `*` allows every tool, and needs no set of them.
     if "*" not in spec.allowed_patterns:
-        allowed = {*(spec.allowed_tools or ())}.union(*(matched[pattern] for pattern in spec.allowed_patterns))
-        refused = dict.fromkeys((tool_id for tool_id in ids if tool_id not in allowed), _NOT_ALLOWED)
+        allowed = {*(spec.allowed_tools or ())}.union(
+            *(matched[pattern] for pattern in spec.allowed_patterns)
+        )
+        refused = dict.fromkeys(
+            (tool_id for tool_id in ids if tool_id not in allowed), _NOT_ALLOWED
+        )
     for tool_id in spec.excluded_tools or ():
         if tool_id in found:
             refused.setdefault(tool_id, Why(_EXCLUDED, "excluded_tools names it"))
@@ -191,18 +249,24 @@ def _refused_tools(
 
 
 def _add_forbidden(
-    found: Lookup, offered: Mapping[str, PlannedTool], ids: Sequence[str], refused: dict[str, Why]
+    found: Lookup,
+    offered: Mapping[str, PlannedTool],
+    ids: Sequence[str],
+    refused: dict[str, Why],
 ) -> None:
     """Add what the agent file or a caller forbids, by the name of a tool or by a scope that it needs."""
     forbid = found.limits.forbid
     if not forbid:
         return
-    # There may be thousands of tools: only those that a pattern finds by one of their names are looked at.
+    # There may be thousands of tools: only those that a pattern finds by one of their
+    # names are looked at.
     patterns = [tuple(pattern.split("*")) for pattern in forbid]
     suspects = {tool_id for parts in patterns for tool_id in matching_texts(parts, ids)}
     for by_name in _ids_by_other_names(found.lock, offered.values()):
         names = list(by_name)
-        matching = chain.from_iterable(matching_texts(parts, names) for parts in patterns)
+        matching = chain.from_iterable(
+            matching_texts(parts, names) for parts in patterns
+        )
         suspects.update(*(by_name[name] for name in matching))
     for tool_id in sorted(suspects):
         # The patterns only find suspects: `forbidden` decides, and says why.
@@ -210,12 +274,18 @@ def _add_forbidden(
             refused.setdefault(tool_id, Why(why.code.value, why.message))
 
 
-def _ids_by_other_names(lock: HeldLock | None, tools: Iterable[PlannedTool]) -> Iterator[Mapping[str, Sequence[str]]]:
+def _ids_by_other_names(
+    lock: HeldLock | None, tools: Iterable[PlannedTool]
+) -> Iterator[Mapping[str, Sequence[str]]]:
     """The tools by what `forbid` may call them besides their ids; each mapping is in the order of these names."""
     for server in lock.servers if lock else ():
         yield server.ids_by_other_name
     # Written out, since it is asked of every tool of every plan.
-    with_scopes = [tool for tool in tools if tool.descriptor and tool.descriptor.rules.required_scopes]
+    with_scopes = [
+        tool
+        for tool in tools
+        if tool.descriptor and tool.descriptor.rules.required_scopes
+    ]
     by_scope: dict[str, list[str]] = {}
     for tool in with_scopes:
         for scope in required_scopes(tool.descriptor):
@@ -238,4 +308,6 @@ def _refused_by_lock(lock: HeldLock | None) -> Iterator[AbsentTool]:
     source: ToolSource = "server"
     for server in lock.servers if lock else ():
         for tool_id, refused in server.refused.items():
-            yield AbsentTool(tool_id, source, server.server, refused.code.value, refused.message)
+            yield AbsentTool(
+                tool_id, source, server.server, refused.code.value, refused.message
+            )

@@ -67,7 +67,10 @@ from agent_resolver.schema.classification import (
     CLASSIFICATION_RANK as CLASSIFICATION_RANK,
     Classification as Classification,
 )
-from agent_resolver.schema.conflict import Conflict as Conflict, find_conflict as find_conflict
+from agent_resolver.schema.conflict import (
+    Conflict as Conflict,
+    find_conflict as find_conflict,
+)
 from agent_resolver.schema.descriptor import (
     Descriptor as Descriptor,
     Labels as Labels,
@@ -134,9 +137,15 @@ from agent_resolver.schema.explanation import (
     Suggestion as Suggestion,
 )
 from agent_resolver.schema.foreign_error import describe_exception as describe_exception
-from agent_resolver.schema.format_schema import FORMATS as FORMATS, json_schema as json_schema
+from agent_resolver.schema.format_schema import (
+    FORMATS as FORMATS,
+    json_schema as json_schema,
+)
 from agent_resolver.schema.front_matter import Document as Document, split as split
-from agent_resolver.schema.frozen import freeze as freeze, freeze_fields as freeze_fields
+from agent_resolver.schema.frozen import (
+    freeze as freeze,
+    freeze_fields as freeze_fields,
+)
 from agent_resolver.schema.golden_context import (
     Environment as Environment,
     GoldenContext as GoldenContext,
@@ -182,7 +191,10 @@ from agent_resolver.schema.index import (
     ServerTrust as ServerTrust,
     server_of as server_of,
 )
-from agent_resolver.schema.index_edit import entry_documents as entry_documents, with_entries as with_entries
+from agent_resolver.schema.index_edit import (
+    entry_documents as entry_documents,
+    with_entries as with_entries,
+)
 from agent_resolver.schema.index_fast import (
     BATCH as BATCH,
     is_surely_clean as is_surely_clean,
@@ -192,7 +204,10 @@ from agent_resolver.schema.index_reader import (
     read_index as read_index,
     unremarkable_index as unremarkable_index,
 )
-from agent_resolver.schema.index_tree import entry_spans as entry_spans, entry_trees as entry_trees
+from agent_resolver.schema.index_tree import (
+    entry_spans as entry_spans,
+    entry_trees as entry_trees,
+)
 from agent_resolver.schema.issue import (
     Issue as Issue,
     IssueCode as IssueCode,
@@ -201,12 +216,20 @@ from agent_resolver.schema.issue import (
     only_warnings as only_warnings,
 )
 from agent_resolver.schema.json_reader import read_json as read_json
-from agent_resolver.schema.json_tree import parse_json as parse_json, parse_json_at as parse_json_at
+from agent_resolver.schema.json_tree import (
+    parse_json as parse_json,
+    parse_json_at as parse_json_at,
+)
 from agent_resolver.schema.kept_definition import (
     DEFINITIONS_NAME as DEFINITIONS_NAME,
     parse_definitions as parse_definitions,
 )
-from agent_resolver.schema.ledger import Begun as Begun, Ending as Ending, LedgerEntry as LedgerEntry, Start as Start
+from agent_resolver.schema.ledger import (
+    Begun as Begun,
+    Ending as Ending,
+    LedgerEntry as LedgerEntry,
+    Start as Start,
+)
 from agent_resolver.schema.limit import (
     MAX_AGENT_FILE_BYTES as MAX_AGENT_FILE_BYTES,
     MAX_DEPTH as MAX_DEPTH,
@@ -307,7 +330,10 @@ from agent_resolver.schema.state import (
     WorkerRow as WorkerRow,
     WorkerState as WorkerState,
 )
-from agent_resolver.schema.table import Table as Table, optional_columns as optional_columns
+from agent_resolver.schema.table import (
+    Table as Table,
+    optional_columns as optional_columns,
+)
 from agent_resolver.schema.toml_tree import parse_toml as parse_toml, tree_of as tree_of
 from agent_resolver.schema.tool_list import (
     is_tool_name as is_tool_name,

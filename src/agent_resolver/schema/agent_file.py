@@ -13,9 +13,30 @@ from agent_resolver.schema.front_matter import split
 from agent_resolver.schema.governing_key import place_keys
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.limit import MAX_FORBID_PATTERNS
-from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, byte_order_mark_warning, decode
-from agent_resolver.schema.tree import EMPTY, Item, Mapping, Node, Scalar, find, located, plain
-from agent_resolver.schema.vocabulary import AgentName, AgentVersion, Identifier, Residency, Sensitivity, Text
+from agent_resolver.schema.source import (
+    BYTE_ORDER_MARK,
+    Unreadable,
+    byte_order_mark_warning,
+    decode,
+)
+from agent_resolver.schema.tree import (
+    EMPTY,
+    Item,
+    Mapping,
+    Node,
+    Scalar,
+    find,
+    located,
+    plain,
+)
+from agent_resolver.schema.vocabulary import (
+    AgentName,
+    AgentVersion,
+    Identifier,
+    Residency,
+    Sensitivity,
+    Text,
+)
 from agent_resolver.schema.walker import walk
 from agent_resolver.schema.yaml_tree import parse_yaml
 
@@ -52,7 +73,9 @@ class DataConstraints(Struct, frozen=True, kw_only=True):
 class ActionConstraints(Struct, frozen=True, kw_only=True):
     """Rules about what the agent may do."""
 
-    forbid: Annotated[tuple[Text, ...], Meta(max_length=MAX_FORBID_PATTERNS)] | UnsetType = UNSET
+    forbid: (
+        Annotated[tuple[Text, ...], Meta(max_length=MAX_FORBID_PATTERNS)] | UnsetType
+    ) = UNSET
     """Patterns of scopes that [no requirement may ask for](resolution.md#forbidden-actions), and of tools that
     [may not be called](governed-tools.md#which-tools-are-open); `*` stands for any run of characters."""
 
@@ -84,15 +107,23 @@ class Limits(Struct, frozen=True, kw_only=True):
     def applied(self) -> AppliedConstraints:
         """The part that an explanation states."""
         return AppliedConstraints(
-            residency=self.residency, sensitivity=self.sensitivity, require_signed=self.require_signed
+            residency=self.residency,
+            sensitivity=self.sensitivity,
+            require_signed=self.require_signed,
         )
 
 
-def limits_in(constraints: Constraints | UnsetType, trust: TrustConstraints | UnsetType = UNSET) -> Limits:
+def limits_in(
+    constraints: Constraints | UnsetType, trust: TrustConstraints | UnsetType = UNSET
+) -> Limits:
     """The limits that `constraints` set, and `trust` where it has a key of its own."""
     given = constraints or Constraints()
     data, actions = given.data, given.actions
-    stated = [rule.require_signed for rule in (given.trust, trust) if rule and rule.require_signed is not UNSET]
+    stated = [
+        rule.require_signed
+        for rule in (given.trust, trust)
+        if rule and rule.require_signed is not UNSET
+    ]
     return Limits(
         residency=(data.residency or None) if data else None,
         sensitivity=(data.sensitivity or None) if data else None,
@@ -105,7 +136,9 @@ def limits_in_front_matter(front_matter: Mapping) -> Limits:
     """The limits of an agent file that need not ask for servers; the caller has checked them."""
     said = {item.key: plain(item.value) for item in front_matter.items}
     constraints = msgspec.convert(said.get("constraints", {}), Constraints)
-    return limits_in(constraints, msgspec.convert(said.get("trust", {}), TrustConstraints))
+    return limits_in(
+        constraints, msgspec.convert(said.get("trust", {}), TrustConstraints)
+    )
 
 
 class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -120,7 +153,8 @@ class AgentFile(Struct, frozen=True, kw_only=True, rename="camel"):
     trust: TrustConstraints | UnsetType = UNSET
     """Another spelling of `constraints.trust`; if both are given, they must agree."""
 
-    # The keys below belong to other readers of the same file; the resolver only knows that they are no typing errors.
+    # The keys below belong to other readers of the same file; the resolver only knows
+    # that they are no typing errors.
     description: Any = UNSET
     """For other readers, such as the [catalog](catalog.md#front-matter)."""
     model: Any = UNSET
@@ -151,12 +185,22 @@ def read_agent_file(raw: bytes) -> Reading:
     try:
         document = split(decode(raw))
         missing = [document] if isinstance(document, Issue) else []
-        tree = EMPTY if isinstance(document, Issue) else parse_yaml(document.front_matter, line=2)
+        tree = (
+            EMPTY
+            if isinstance(document, Issue)
+            else parse_yaml(document.front_matter, line=2)
+        )
     except Unreadable as stop:
         return Reading((conflict_issue(raw) or stop.issue,), EMPTY, None)
-    mark = [byte_order_mark_warning()] if raw.startswith(BYTE_ORDER_MARK.encode()) else []
+    mark = (
+        [byte_order_mark_warning()] if raw.startswith(BYTE_ORDER_MARK.encode()) else []
+    )
     issues = (*mark, *missing, *front_matter_issues(tree))
-    return Reading(issues, tree, None if only_errors(issues) else msgspec.convert(plain(tree), AgentFile))
+    return Reading(
+        issues,
+        tree,
+        None if only_errors(issues) else msgspec.convert(plain(tree), AgentFile),
+    )
 
 
 def front_matter_issues(tree: Node) -> list[Issue]:
@@ -170,17 +214,26 @@ def front_matter_issues(tree: Node) -> list[Issue]:
 
 def trust_contradictions(front_matter: Mapping) -> Iterator[Issue]:
     """The error of a file whose two spellings of `requireSigned` disagree."""
-    inner, outer = _stated_word(front_matter, *_INNER), _stated_word(front_matter, *_OUTER)
+    inner, outer = (
+        _stated_word(front_matter, *_INNER),
+        _stated_word(front_matter, *_OUTER),
+    )
     if inner and outer and inner.value != outer.value:
         message = f"It is {outer.source} here, and {inner.source} in `constraints`"
-        issue = located(outer, IssueCode.CONTRADICTION, message, hint="keep one of the two")
+        issue = located(
+            outer, IssueCode.CONTRADICTION, message, hint="keep one of the two"
+        )
         yield issue.within("requireSigned").within("trust")
 
 
 def find_in_agent_file(tree: Node, path: Iterable[str | int]) -> Node | Item:
     """The value at `path`, as `find` does; `constraints.trust` may also be spelt `trust`."""
     steps = (*path,)
-    is_outer = steps == _INNER and _stated_word(tree, *_INNER) is None and _stated_word(tree, *_OUTER)
+    is_outer = (
+        steps == _INNER
+        and _stated_word(tree, *_INNER) is None
+        and _stated_word(tree, *_OUTER)
+    )
     return find(tree, _OUTER if is_outer else steps)
 
 
@@ -198,7 +251,9 @@ def parse_agent_file(raw: bytes | str) -> AgentFile:
     Raises:
         InvalidAgentFile: With every error in the file.
     """
-    reading = read_agent_file(raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw)
+    reading = read_agent_file(
+        raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw
+    )
     if reading.agent is None:
         raise InvalidAgentFile(only_errors(reading.issues))
     return reading.agent

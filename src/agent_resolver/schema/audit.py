@@ -43,7 +43,8 @@ class AuditKind(StrEnum):
     STATE_REKEYED = "state.rekeyed"
     TASK_DECIDED = "task.decided"
     TOOLS_ACCEPTED = "tools.accepted"
-    # Older versions wrote one of these for each tool; now one `server.tools` has all of them.
+    # Older versions wrote one of these for each tool; now one `server.tools` has all of
+    # them.
     TOOL_ADMITTED = "tool.admitted"
     TOOL_REFUSED = "tool.refused"
 

@@ -32,7 +32,9 @@ BlueprintId = Annotated[
     str,
     Meta(
         pattern="^[A-Za-z0-9_.-]{1,128}$",
-        extra={"form": "1 to 128 letters, digits, `_`, `-` and dots, as `tickets.refund`"},
+        extra={
+            "form": "1 to 128 letters, digits, `_`, `-` and dots, as `tickets.refund`"
+        },
     ),
 ]
 """The id of a tool, as MCP takes it: without letters that only look like those of another id."""
@@ -59,7 +61,9 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_delay_seconds: Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)] = 1.0
     backoff: Annotated[float, Meta(ge=1, le=10)] = 2.0
     """The factor by which each pause is longer than the one before."""
-    max_delay_seconds: Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)] = MAX_DELAY_SECONDS
+    max_delay_seconds: Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)] = (
+        MAX_DELAY_SECONDS
+    )
 
 
 class ForEach(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,7 +92,9 @@ class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How long a wait for a time lasts."""
     until: OptionalText = ""
     """A template that gives the time as ISO 8601, in place of `seconds`."""
-    timeout_seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT_SECONDS)] | UnsetType = UNSET
+    timeout_seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT_SECONDS)] | UnsetType = (
+        UNSET
+    )
     """How long a person or a signal is waited for. Then the step has the result `default`, or fails without one."""
     default: Any | UnsetType = UNSET
 
@@ -124,7 +130,8 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How long one attempt may take; at most what its tool allows."""
 
 
-# Left out, the schema must refuse every argument: an empty schema would take all of them.
+# Left out, the schema must refuse every argument: an empty schema would take all of
+# them.
 def _no_arguments() -> dict[str, Any]:
     return {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -176,7 +183,9 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     retry: Retry = Retry()
     step_timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] | UnsetType = UNSET
-    max_parallel: Annotated[int, Meta(ge=1, le=MAX_UNBATCHED_ITEMS)] = MAX_UNBATCHED_ITEMS
+    max_parallel: Annotated[int, Meta(ge=1, le=MAX_UNBATCHED_ITEMS)] = (
+        MAX_UNBATCHED_ITEMS
+    )
     """The most calls of one wave."""
 
 
@@ -185,8 +194,12 @@ class Blueprint(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     blueprint_metadata: BlueprintMetadata
     dag: Dag
-    acceptance_tests: Annotated[tuple[AcceptanceTest, ...], Meta(max_length=MAX_ACCEPTANCE_TESTS)] = ()
-    hitl_requirements: Annotated[tuple[HumanRequirement, ...], Meta(max_length=MAX_STEPS)] = ()
+    acceptance_tests: Annotated[
+        tuple[AcceptanceTest, ...], Meta(max_length=MAX_ACCEPTANCE_TESTS)
+    ] = ()
+    hitl_requirements: Annotated[
+        tuple[HumanRequirement, ...], Meta(max_length=MAX_STEPS)
+    ] = ()
     security_logic: SecurityLogic = SecurityLogic()
     temporal_tuning: Tuning = Tuning()
 

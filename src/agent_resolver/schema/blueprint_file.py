@@ -32,10 +32,13 @@ def read_blueprint(raw: bytes, *, is_json: bool) -> BlueprintReading:
     except Unreadable as stop:
         return BlueprintReading((conflict_issue(raw) or stop.issue,), EMPTY, None)
     walked = [_refuse_unknown_key(issue) for issue in walk(tree, Blueprint)]
-    # The walker judges numbers where it expects them, and passes over values of any type, such as those of mappings.
+    # The walker judges numbers where it expects them, and passes over values of any
+    # type, such as those of mappings.
     judged = {issue.at for issue in walked}
     unjudged = [issue for issue in number_issues(tree) if issue.at not in judged]
-    issues = tuple(sorted((*walked, *unjudged), key=lambda issue: (issue.line, issue.column)))
+    issues = tuple(
+        sorted((*walked, *unjudged), key=lambda issue: (issue.line, issue.column))
+    )
     blueprint = None if only_errors(issues) else msgspec.convert(plain(tree), Blueprint)
     return BlueprintReading(issues, tree, blueprint)
 
@@ -89,4 +92,6 @@ def _refuse_unknown_key(issue: Issue) -> Issue:
     if issue.code is not IssueCode.UNKNOWN_KEY:
         return issue
     hint = issue.hint or "`agent schema blueprint` has every key"
-    return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=hint)
+    return structs.replace(
+        issue, severity=Severity.ERROR, message="Unknown key", hint=hint
+    )

@@ -41,7 +41,10 @@ class Caller(Struct, frozen=True, kw_only=True):
     def as_recorded(self) -> dict[str, str]:
         """The fields by which an audit record names the caller, and the worker that acts for them."""
         known = {"issuer": self.issuer, "via": self.via, "viaIssuer": self.via_issuer}
-        return {"caller": self.id, **{name: value for name, value in known.items() if value}}
+        return {
+            "caller": self.id,
+            **{name: value for name, value in known.items() if value},
+        }
 
 
 ANONYMOUS: Final = Caller(id="anonymous")

@@ -79,7 +79,9 @@ def _read_lines(raw: bytes) -> Iterator[_Line]:
 
 def _text_of_side(lines: Sequence[_Line], side: bytes) -> bytes:
     """The file that one side has: its part of every conflict, and all that is outside of them."""
-    return b"".join(line.text for line in lines if not line.marker and line.part in {_OUTSIDE, side})
+    return b"".join(
+        line.text for line in lines if not line.marker and line.part in {_OUTSIDE, side}
+    )
 
 
 def _decode_label(text: bytes) -> str:

@@ -19,12 +19,13 @@ from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.pending import Priority
 from agent_resolver.schema.vocabulary import OptionalText, Prose, Text
 
-# A manifest that leaves these out means these values, whichever version of the program reads it.
+# A manifest that leaves these out means these values, whichever version of the program
+# reads it.
 TIMEOUT_SECONDS_WHEN_ABSENT: Final = 60.0
 PRIORITY_WHEN_ABSENT: Final[Priority] = "P4"
 
 
-# In the process -------------------------------------------------------------------------------------------------------
+# In the process -----------------------------------------------------------------------
 
 
 class Rules(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -97,12 +98,17 @@ class Descriptor(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def definition_digest(descriptor: Descriptor) -> str:
     """A digest of what a caller was promised of a tool and of the code behind it."""
-    promised = (descriptor.id, descriptor.description, descriptor.input_schema, descriptor.output_schema)
+    promised = (
+        descriptor.id,
+        descriptor.description,
+        descriptor.input_schema,
+        descriptor.output_schema,
+    )
     hints = {} if descriptor.hints is UNSET else descriptor.hints
     return digest([*promised, hints, descriptor.code])
 
 
-# Changes --------------------------------------------------------------------------------------------------------------
+# Changes ------------------------------------------------------------------------------
 
 
 class ToolChangeKind(StrEnum):
@@ -114,7 +120,12 @@ class ToolChangeKind(StrEnum):
     impact: Literal["breaking", "compatible", "by schema"]
     why: str
 
-    def __new__(cls, value: str, impact: Literal["breaking", "compatible", "by schema"], why: str) -> Self:
+    def __new__(
+        cls,
+        value: str,
+        impact: Literal["breaking", "compatible", "by schema"],
+        why: str,
+    ) -> Self:
         """A member whose value is its name in JSON."""
         kind = str.__new__(cls, value)
         kind._value_ = value
@@ -124,8 +135,16 @@ class ToolChangeKind(StrEnum):
 
     TOOL_ADDED = "tool-added", "compatible", "no caller relied on it yet"
     TOOL_REMOVED = "tool-removed", "breaking", "callers find no such tool"
-    TYPE_CHANGED = "type-changed", "breaking", "it is unknown whether a tool of another type does the same"
-    CLASSIFICATION_RAISED = "classification-raised", "breaking", "callers without the clearance are refused"
+    TYPE_CHANGED = (
+        "type-changed",
+        "breaking",
+        "it is unknown whether a tool of another type does the same",
+    )
+    CLASSIFICATION_RAISED = (
+        "classification-raised",
+        "breaking",
+        "callers without the clearance are refused",
+    )
     CLASSIFICATION_LOWERED = (
         "classification-lowered",
         "compatible",
@@ -133,15 +152,31 @@ class ToolChangeKind(StrEnum):
     )
     SCOPES_ADDED = "scopes-added", "breaking", "callers without the scope are refused"
     SCOPES_REMOVED = "scopes-removed", "compatible", "callers need less than before"
-    IDEMPOTENCY_GAINED = "idempotency-gained", "compatible", "a call that is tried again is done once"
-    IDEMPOTENCY_LOST = "idempotency-lost", "breaking", "a call that is tried again may be done twice"
+    IDEMPOTENCY_GAINED = (
+        "idempotency-gained",
+        "compatible",
+        "a call that is tried again is done once",
+    )
+    IDEMPOTENCY_LOST = (
+        "idempotency-lost",
+        "breaking",
+        "a call that is tried again may be done twice",
+    )
     READ_ONLY_GAINED = (
         "read-only-gained",
         "breaking",
         "clients may call it without asking anybody: make sure that it changes nothing",
     )
-    READ_ONLY_LOST = "read-only-lost", "breaking", "it may change something, which was promised not to happen"
-    ISOLATION_GAINED = "isolation-gained", "compatible", "calls run in a process of their own"
+    READ_ONLY_LOST = (
+        "read-only-lost",
+        "breaking",
+        "it may change something, which was promised not to happen",
+    )
+    ISOLATION_GAINED = (
+        "isolation-gained",
+        "compatible",
+        "calls run in a process of their own",
+    )
     ISOLATION_LOST = (
         "isolation-lost",
         "breaking",
@@ -153,25 +188,73 @@ class ToolChangeKind(StrEnum):
         "data may leave for other machines, which was promised not to happen",
     )
     OUTBOUND_LOST = "outbound-lost", "compatible", "data stays on the machine"
-    HOSTS_ADDED = "hosts-added", "breaking", "data may leave for a host that was not declared"
-    HOSTS_REMOVED = "hosts-removed", "compatible", "data leaves for fewer hosts than before"
-    APPROVAL_ADDED = "approval-added", "breaking", "calls that went through wait for an approval"
-    APPROVAL_REMOVED = "approval-removed", "breaking", "calls go through that had to be approved"
-    APPROVER_CHANGED = "approver-changed", "breaking", "those who approved calls may not any more"
+    HOSTS_ADDED = (
+        "hosts-added",
+        "breaking",
+        "data may leave for a host that was not declared",
+    )
+    HOSTS_REMOVED = (
+        "hosts-removed",
+        "compatible",
+        "data leaves for fewer hosts than before",
+    )
+    APPROVAL_ADDED = (
+        "approval-added",
+        "breaking",
+        "calls that went through wait for an approval",
+    )
+    APPROVAL_REMOVED = (
+        "approval-removed",
+        "breaking",
+        "calls go through that had to be approved",
+    )
+    APPROVER_CHANGED = (
+        "approver-changed",
+        "breaking",
+        "those who approved calls may not any more",
+    )
     PRIORITY_RAISED = "priority-raised", "breaking", "an approval has to come sooner"
     PRIORITY_LOWERED = "priority-lowered", "compatible", "an approval may come later"
-    SECRETS_ADDED = "secrets-added", "breaking", "calls wait until the secret is provided"
+    SECRETS_ADDED = (
+        "secrets-added",
+        "breaking",
+        "calls wait until the secret is provided",
+    )
     SECRETS_REMOVED = "secrets-removed", "compatible", "it needs less than before"
-    SECRET_FIELDS_ADDED = "secret-fields-added", "compatible", "approvers and the trail see less than before"
-    SECRET_FIELDS_REMOVED = "secret-fields-removed", "breaking", "approvers and the trail see values that were hidden"
+    SECRET_FIELDS_ADDED = (
+        "secret-fields-added",
+        "compatible",
+        "approvers and the trail see less than before",
+    )
+    SECRET_FIELDS_REMOVED = (
+        "secret-fields-removed",
+        "breaking",
+        "approvers and the trail see values that were hidden",
+    )
     TIMEOUT_RAISED = "timeout-raised", "compatible", "calls may take longer"
-    TIMEOUT_LOWERED = "timeout-lowered", "breaking", "calls that were in time are given up"
-    RATE_LIMIT_RAISED = "rate-limit-raised", "compatible", "more calls are within the limit"
-    RATE_LIMIT_LOWERED = "rate-limit-lowered", "breaking", "calls that were within the limit are refused"
+    TIMEOUT_LOWERED = (
+        "timeout-lowered",
+        "breaking",
+        "calls that were in time are given up",
+    )
+    RATE_LIMIT_RAISED = (
+        "rate-limit-raised",
+        "compatible",
+        "more calls are within the limit",
+    )
+    RATE_LIMIT_LOWERED = (
+        "rate-limit-lowered",
+        "breaking",
+        "calls that were within the limit are refused",
+    )
     CODE_CHANGED = "code-changed", "compatible", "it says the same, and runs other code"
     INPUT_CHANGED = "input-changed", "by schema", ""
     OUTPUT_CHANGED = "output-changed", "by schema", ""
-    LABEL_CHANGED = "label-changed", "compatible", "it says something else, and does the same"
+    LABEL_CHANGED = (
+        "label-changed",
+        "compatible",
+        "it says something else, and does the same",
+    )
 
 
 class ChangeRule(Struct, frozen=True):
@@ -191,14 +274,18 @@ class ChangeRule(Struct, frozen=True):
     """The flag that both manifests must set; otherwise the attribute is not compared."""
 
 
-# In the manifest ------------------------------------------------------------------------------------------------------
+# In the manifest ----------------------------------------------------------------------
 
 
-class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ManifestTool(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+):
     """One tool in the manifest: all that a caller must know of it. The order of the fields is that of the file."""
 
     id: Text
-    type: Annotated[Literal["BLUEPRINT", "CAPABILITY"], ChangeRule(ToolChangeKind.TYPE_CHANGED)]
+    type: Annotated[
+        Literal["BLUEPRINT", "CAPABILITY"], ChangeRule(ToolChangeKind.TYPE_CHANGED)
+    ]
     description: Prose
     data_classification: Annotated[
         Classification,
@@ -212,42 +299,64 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     """The schema of the arguments."""
 
     # Each key below is present only where its value is not the default.
-    output_schema: dict[str, Any] | UnsetType = field(name="output_schema", default=UNSET)
+    output_schema: dict[str, Any] | UnsetType = field(
+        name="output_schema", default=UNSET
+    )
     domain: OptionalText = ""
     subdomain: OptionalText = ""
     tags: tuple[Text, ...] = ()
     maintainer: OptionalText = ""
     required_scopes: Annotated[
-        tuple[Text, ...], ChangeRule(ToolChangeKind.SCOPES_ADDED, ToolChangeKind.SCOPES_REMOVED)
+        tuple[Text, ...],
+        ChangeRule(ToolChangeKind.SCOPES_ADDED, ToolChangeKind.SCOPES_REMOVED),
     ] = ()
-    allow_outbound: Annotated[bool, ChangeRule(ToolChangeKind.OUTBOUND_GAINED, ToolChangeKind.OUTBOUND_LOST)] = False
+    allow_outbound: Annotated[
+        bool, ChangeRule(ToolChangeKind.OUTBOUND_GAINED, ToolChangeKind.OUTBOUND_LOST)
+    ] = False
     hosts: Annotated[
         tuple[Text, ...],
         ChangeRule(
-            ToolChangeKind.HOSTS_ADDED, ToolChangeKind.HOSTS_REMOVED, every_name="*", where_both="allow_outbound"
+            ToolChangeKind.HOSTS_ADDED,
+            ToolChangeKind.HOSTS_REMOVED,
+            every_name="*",
+            where_both="allow_outbound",
         ),
     ] = ()
     """The hosts that it declares to reach; none means any, where it reaches other machines at all."""
-    is_idempotent: Annotated[bool, ChangeRule(ToolChangeKind.IDEMPOTENCY_GAINED, ToolChangeKind.IDEMPOTENCY_LOST)] = (
-        False
-    )
-    is_read_only: Annotated[bool, ChangeRule(ToolChangeKind.READ_ONLY_GAINED, ToolChangeKind.READ_ONLY_LOST)] = False
-    is_isolated: Annotated[bool, ChangeRule(ToolChangeKind.ISOLATION_GAINED, ToolChangeKind.ISOLATION_LOST)] = False
+    is_idempotent: Annotated[
+        bool,
+        ChangeRule(ToolChangeKind.IDEMPOTENCY_GAINED, ToolChangeKind.IDEMPOTENCY_LOST),
+    ] = False
+    is_read_only: Annotated[
+        bool, ChangeRule(ToolChangeKind.READ_ONLY_GAINED, ToolChangeKind.READ_ONLY_LOST)
+    ] = False
+    is_isolated: Annotated[
+        bool, ChangeRule(ToolChangeKind.ISOLATION_GAINED, ToolChangeKind.ISOLATION_LOST)
+    ] = False
     cost_factor: float | UnsetType = UNSET
     timeout_seconds: Annotated[
         float | UnsetType,
         ChangeRule(
-            ToolChangeKind.TIMEOUT_RAISED, ToolChangeKind.TIMEOUT_LOWERED, when_absent=TIMEOUT_SECONDS_WHEN_ABSENT
+            ToolChangeKind.TIMEOUT_RAISED,
+            ToolChangeKind.TIMEOUT_LOWERED,
+            when_absent=TIMEOUT_SECONDS_WHEN_ABSENT,
         ),
     ] = UNSET
     rate_limit_per_minute: Annotated[
         float | UnsetType,
-        ChangeRule(ToolChangeKind.RATE_LIMIT_RAISED, ToolChangeKind.RATE_LIMIT_LOWERED, when_absent=math.inf),
+        ChangeRule(
+            ToolChangeKind.RATE_LIMIT_RAISED,
+            ToolChangeKind.RATE_LIMIT_LOWERED,
+            when_absent=math.inf,
+        ),
     ] = UNSET
-    needs_approval: Annotated[bool, ChangeRule(ToolChangeKind.APPROVAL_ADDED, ToolChangeKind.APPROVAL_REMOVED)] = False
-    approver_role: Annotated[OptionalText, ChangeRule(ToolChangeKind.APPROVER_CHANGED, where_both="needs_approval")] = (
-        ""
-    )
+    needs_approval: Annotated[
+        bool, ChangeRule(ToolChangeKind.APPROVAL_ADDED, ToolChangeKind.APPROVAL_REMOVED)
+    ] = False
+    approver_role: Annotated[
+        OptionalText,
+        ChangeRule(ToolChangeKind.APPROVER_CHANGED, where_both="needs_approval"),
+    ] = ""
     priority: Annotated[
         Priority | UnsetType,
         ChangeRule(
@@ -259,9 +368,15 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             where_both="needs_approval",
         ),
     ] = UNSET
-    secrets: Annotated[tuple[Text, ...], ChangeRule(ToolChangeKind.SECRETS_ADDED, ToolChangeKind.SECRETS_REMOVED)] = ()
+    secrets: Annotated[
+        tuple[Text, ...],
+        ChangeRule(ToolChangeKind.SECRETS_ADDED, ToolChangeKind.SECRETS_REMOVED),
+    ] = ()
     secret_fields: Annotated[
-        tuple[Text, ...], ChangeRule(ToolChangeKind.SECRET_FIELDS_ADDED, ToolChangeKind.SECRET_FIELDS_REMOVED)
+        tuple[Text, ...],
+        ChangeRule(
+            ToolChangeKind.SECRET_FIELDS_ADDED, ToolChangeKind.SECRET_FIELDS_REMOVED
+        ),
     ] = ()
     examples: tuple[Any, ...] = ()
     code: OptionalText = ""
@@ -270,7 +385,11 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     @classmethod
     def of(cls, descriptor: Descriptor) -> Self:
         """The entry of a tool of the project's own code."""
-        rules, labels, hints = descriptor.rules, descriptor.labels, descriptor.hints or {}
+        rules, labels, hints = (
+            descriptor.rules,
+            descriptor.labels,
+            descriptor.hints or {},
+        )
         takes_approval = rules.takes_approval
         return cls(
             id=descriptor.id,
@@ -278,7 +397,9 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             description=descriptor.description,
             data_classification=rules.classification,
             json_schema=descriptor.input_schema,
-            output_schema=UNSET if descriptor.output_schema is None else descriptor.output_schema,
+            output_schema=UNSET
+            if descriptor.output_schema is None
+            else descriptor.output_schema,
             domain=labels.domain,
             subdomain=labels.subdomain,
             tags=labels.tags,
@@ -290,11 +411,15 @@ class ManifestTool(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             is_read_only=hints.get("readOnlyHint", False),
             is_isolated=rules.is_isolated,
             cost_factor=_number_or_absent(labels.cost_factor),
-            timeout_seconds=_number_or_absent(descriptor.timeout_seconds, TIMEOUT_SECONDS_WHEN_ABSENT),
+            timeout_seconds=_number_or_absent(
+                descriptor.timeout_seconds, TIMEOUT_SECONDS_WHEN_ABSENT
+            ),
             rate_limit_per_minute=_number_or_absent(descriptor.rate_limit_per_minute),
             needs_approval=takes_approval,
             approver_role=rules.approver_role if takes_approval else "",
-            priority=rules.priority if takes_approval and rules.priority != PRIORITY_WHEN_ABSENT else UNSET,
+            priority=rules.priority
+            if takes_approval and rules.priority != PRIORITY_WHEN_ABSENT
+            else UNSET,
             secrets=tuple(sorted(rules.secrets)),
             secret_fields=tuple(sorted(rules.secret_fields)),
             examples=labels.examples,
@@ -311,7 +436,11 @@ def change_rules() -> dict[str, ChangeRule | None]:
     """Maps each field of a manifest's tool to how a change of it counts; None for a label."""
     compared_otherwise = {"id", "json_schema", "output_schema", "code"}
     hints = get_type_hints(ManifestTool, include_extras=True)
-    return {name: _change_rule_of(hints[name]) for name in hints if name not in compared_otherwise}
+    return {
+        name: _change_rule_of(hints[name])
+        for name in hints
+        if name not in compared_otherwise
+    }
 
 
 def _change_rule_of(annotation: Any) -> ChangeRule | None:  # noqa: ANN401 - a type
@@ -319,6 +448,8 @@ def _change_rule_of(annotation: Any) -> ChangeRule | None:  # noqa: ANN401 - a t
     return next((each for each in metadata if isinstance(each, ChangeRule)), None)
 
 
-def _number_or_absent(value: float | None, when_absent: float | None = None) -> float | UnsetType:
+def _number_or_absent(
+    value: float | None, when_absent: float | None = None
+) -> float | UnsetType:
     """A number as it is read back, `2.0` for a `2`: the digest is over how it is written."""
     return UNSET if value is None or value == when_absent else float(value)

@@ -130,5 +130,7 @@ def parse_eval_report(raw: bytes) -> EvalReport:
 def _judge_strictly(issue: Issue) -> Issue:
     """The issue as it counts in a report: only a program writes one, so an unknown key is an error."""
     if issue.code is IssueCode.UNKNOWN_KEY:
-        return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=_REMEDY)
+        return structs.replace(
+            issue, severity=Severity.ERROR, message="Unknown key", hint=_REMEDY
+        )
     return issue if issue.hint else structs.replace(issue, hint=_REMEDY)

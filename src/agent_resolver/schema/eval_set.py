@@ -22,14 +22,17 @@ CaseId = Annotated[
     str,
     Meta(
         pattern="^[a-z0-9][a-z0-9._-]{0,79}$",
-        extra={"form": "1 to 80 small letters, digits, `.`, `_` and `-`, with a letter or a digit first"},
+        extra={
+            "form": "1 to 80 small letters, digits, `.`, `_` and `-`, with a letter or a digit first"
+        },
     ),
 ]
 """The name of a case, which stays the same when its words change."""
 SortName = Annotated[
     str,
     Meta(
-        pattern="^[a-z][a-z0-9-]{0,39}$", extra={"form": "1 to 40 small letters, digits and `-`, with a letter first"}
+        pattern="^[a-z][a-z0-9-]{0,39}$",
+        extra={"form": "1 to 40 small letters, digits and `-`, with a letter first"},
     ),
 ]
 
@@ -103,7 +106,9 @@ class EvalSet(Struct, frozen=True, kw_only=True):
     version: Literal["1"]
     tools: Text | UnsetType = UNSET
     """A manifest of tools in the folder of the set; left out, the tools of the project."""
-    cases: Annotated[tuple[EvalCase, ...], Meta(min_length=1, max_length=MAX_EVAL_CASES)]
+    cases: Annotated[
+        tuple[EvalCase, ...], Meta(min_length=1, max_length=MAX_EVAL_CASES)
+    ]
 
 
 class EvalSetReading(Struct, frozen=True):
@@ -122,16 +127,24 @@ def read_eval_set(raw: bytes, *, is_json: bool) -> EvalSetReading:
     try:
         tree = _parse_tree(raw, is_json=is_json)
     except Unreadable as stop:
-        return EvalSetReading((conflict_issue(raw) or _as_advised(stop.issue),), EMPTY, None)
+        return EvalSetReading(
+            (conflict_issue(raw) or _as_advised(stop.issue),), EMPTY, None
+        )
     walked = [_refuse_unknown_key(issue) for issue in walk(tree, EvalSet)]
-    # The walker judges numbers where it expects them, and passes over those among arguments of any type.
+    # The walker judges numbers where it expects them, and passes over those among
+    # arguments of any type.
     judged = {issue.at for issue in walked}
-    issues = [*walked, *(issue for issue in number_issues(tree) if issue.at not in judged)]
+    issues = [
+        *walked,
+        *(issue for issue in number_issues(tree) if issue.at not in judged),
+    ]
     if only_errors(issues):
         return EvalSetReading(_in_order(issues), tree, None)
     found = msgspec.convert(plain(tree), EvalSet)
     issues += [_placed(issue, tree) for issue in _set_faults(found)]
-    return EvalSetReading(_in_order(issues), tree, None if only_errors(issues) else found)
+    return EvalSetReading(
+        _in_order(issues), tree, None if only_errors(issues) else found
+    )
 
 
 def parse_eval_set(raw: bytes, *, is_json: bool) -> EvalSetReading:
@@ -160,12 +173,18 @@ def require_known_tools(reading: EvalSetReading, known: Iterable[str]) -> None:
         if tool not in tools:
             hint = suggestion(tool, tools) or "correct the id, or add the tool"
             message = f"There is no tool `{tool}`"
-            issues.append(Issue(at=at, code=IssueCode.UNKNOWN_CAPABILITY, message=message, hint=hint))
+            issues.append(
+                Issue(
+                    at=at, code=IssueCode.UNKNOWN_CAPABILITY, message=message, hint=hint
+                )
+            )
     if issues:
         raise InvalidEvalSet([_placed(issue, reading.tree) for issue in issues])
 
 
-def _expected_tools(found: EvalSet | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _expected_tools(
+    found: EvalSet | None,
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Each tool that a case expects, with its place."""
     for position, case in enumerate(found.cases if found else ()):
         at = ("cases", position, "expect")
@@ -179,7 +198,7 @@ def _expected_tools(found: EvalSet | None) -> Iterator[tuple[tuple[str | int, ..
                 yield (*at, "steps", place, "from_step", argument), tool
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------
 
 
 def _parse_tree(raw: bytes, *, is_json: bool) -> Node:
@@ -198,7 +217,11 @@ def _parse_tree(raw: bytes, *, is_json: bool) -> Node:
 
 def _as_advised(issue: Issue) -> Issue:
     """An issue that ended the reading. What is too large has too many cases, whatever the parser thinks of aliases."""
-    return structs.replace(issue, hint="make two sets of it") if issue.code is IssueCode.LIMIT else issue
+    return (
+        structs.replace(issue, hint="make two sets of it")
+        if issue.code is IssueCode.LIMIT
+        else issue
+    )
 
 
 def _refuse_unknown_key(issue: Issue) -> Issue:
@@ -206,7 +229,9 @@ def _refuse_unknown_key(issue: Issue) -> Issue:
     if issue.code is not IssueCode.UNKNOWN_KEY:
         return issue
     hint = issue.hint or "`agent schema eval` has every key"
-    return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=hint)
+    return structs.replace(
+        issue, severity=Severity.ERROR, message="Unknown key", hint=hint
+    )
 
 
 def _placed(issue: Issue, tree: Node) -> Issue:
@@ -218,7 +243,7 @@ def _in_order(issues: Iterable[Issue]) -> tuple[Issue, ...]:
     return tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
 
 
-# Rules between keys ---------------------------------------------------------------------------------------------------
+# Rules between keys -------------------------------------------------------------------
 
 
 def _set_faults(found: EvalSet) -> Iterator[Issue]:
@@ -227,44 +252,77 @@ def _set_faults(found: EvalSet) -> Iterator[Issue]:
         earlier = first.setdefault(case.id, position)
         if earlier != position:
             message = f"Duplicate id: case {earlier + 1} has it already"
-            yield Issue(at=("cases", position, "id"), code=IssueCode.DUPLICATE_KEY, message=message)
+            yield Issue(
+                at=("cases", position, "id"),
+                code=IssueCode.DUPLICATE_KEY,
+                message=message,
+            )
         if case.sort in _RESERVED_SORTS:
             message = f"`{case.sort}` is a line of every report: choose another word"
-            yield Issue(at=("cases", position, "sort"), code=IssueCode.FORM, message=message)
+            yield Issue(
+                at=("cases", position, "sort"), code=IssueCode.FORM, message=message
+            )
         for issue in (*_length_faults(case), *_expectation_faults(case.expect)):
             yield issue.within(position).within("cases")
 
 
 def _length_faults(case: EvalCase) -> Iterator[Issue]:
     """Texts that no task would take either."""
-    texts: list[tuple[tuple[str, ...], str, int]] = [(("request",), case.request, MAX_INTENT)]
-    texts += [(("answers", key), words, MAX_ANSWER) for key, words in case.answers.items()]
+    texts: list[tuple[tuple[str, ...], str, int]] = [
+        (("request",), case.request, MAX_INTENT)
+    ]
+    texts += [
+        (("answers", key), words, MAX_ANSWER) for key, words in case.answers.items()
+    ]
     for at, text, limit in texts:
         if len(text) > limit:
-            yield Issue(at=at, code=IssueCode.LIMIT, message=f"Longer than the limit of {limit:,} characters")
+            yield Issue(
+                at=at,
+                code=IssueCode.LIMIT,
+                message=f"Longer than the limit of {limit:,} characters",
+            )
 
 
 def _expectation_faults(expect: Expectation) -> Iterator[Issue]:
     """Expectations that no answer of a planner could meet."""
     if expect.routing_asks:
-        given = ("kind", expect.kind), ("tools", expect.tools), ("missing", expect.missing), ("steps", expect.steps)
+        given = (
+            ("kind", expect.kind),
+            ("tools", expect.tools),
+            ("missing", expect.missing),
+            ("steps", expect.steps),
+        )
         for name, value in given:
             if value:
-                yield _contradiction(name, f"nothing is settled while `{expect.routing_asks[0]}` is asked")
+                yield _contradiction(
+                    name,
+                    f"nothing is settled while `{expect.routing_asks[0]}` is asked",
+                )
         return
     if expect.kind is UNSET:
         message = "Required, unless `asks` has a question other than `input.…`"
         yield Issue(at=("expect", "kind"), code=IssueCode.REQUIRED, message=message)
         return
     if expect.wants_plan is not bool(expect.tools):
-        yield _contradiction("tools", f"{expect.kind} {'takes at least one tool' if expect.wants_plan else 'has none'}")
+        yield _contradiction(
+            "tools",
+            f"{expect.kind} {'takes at least one tool' if expect.wants_plan else 'has none'}",
+        )
     if (expect.kind != "BLUEPRINT") is not bool(expect.missing):
-        amount = "has nothing missing" if expect.kind == "BLUEPRINT" else "has at least one thing missing"
+        amount = (
+            "has nothing missing"
+            if expect.kind == "BLUEPRINT"
+            else "has at least one thing missing"
+        )
         yield _contradiction("missing", f"{expect.kind} {amount}")
     if expect.steps and (expect.asks or not expect.wants_plan):
-        why = "while a question is open" if expect.asks else "for a tool that is missing"
+        why = (
+            "while a question is open" if expect.asks else "for a tool that is missing"
+        )
         yield _contradiction("steps", f"there is no plan {why}")
 
 
 def _contradiction(name: str, why: str) -> Issue:
-    return Issue(at=("expect", name), code=IssueCode.CONTRADICTION, message=f"Cannot be: {why}")
+    return Issue(
+        at=("expect", name), code=IssueCode.CONTRADICTION, message=f"Cannot be: {why}"
+    )

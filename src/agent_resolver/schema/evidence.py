@@ -14,14 +14,23 @@ from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.errors import InvalidEvidence
 from agent_resolver.schema.golden_context import Environment, Incident
-from agent_resolver.schema.golden_path import Artifact, Identifier, IntentKind, Reference, Stage, TraceId
+from agent_resolver.schema.golden_path import (
+    Artifact,
+    Identifier,
+    IntentKind,
+    Reference,
+    Stage,
+    TraceId,
+)
 from agent_resolver.schema.issue import Issue, IssueCode
 from agent_resolver.schema.limit import MAX_EVIDENCE_BYTES
 from agent_resolver.schema.pending import PendingAction, PendingType
 from agent_resolver.schema.planning import Isolation, TestResult
 
 Hex = Annotated[str, Meta(pattern="^([0-9a-f]{64})?$", max_length=64)]
-OptionalReference = Annotated[str, Meta(pattern="^(sha256-[0-9a-f]{64})?$", max_length=71)]
+OptionalReference = Annotated[
+    str, Meta(pattern="^(sha256-[0-9a-f]{64})?$", max_length=71)
+]
 Text = Annotated[str, Meta(max_length=100_000)]
 
 
@@ -90,7 +99,9 @@ class EvidenceTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     changed_at: Text
 
 
-class EvidenceAction(PendingAction, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class EvidenceAction(
+    PendingAction, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     """A question of the task with its answer. Only the initiator's own export has the words of an answer."""
 
     answer_digest: OptionalReference = ""
@@ -181,7 +192,10 @@ def evidence_digest(evidence: TaskEvidence) -> str:
 
 def evidence_json(evidence: TaskEvidence) -> bytes:
     """The file of a document: two-space JSON with sorted keys, the same bytes for the same evidence."""
-    return msgspec.json.format(msgspec.json.encode(evidence, order="sorted"), indent=2) + b"\n"
+    return (
+        msgspec.json.format(msgspec.json.encode(evidence, order="sorted"), indent=2)
+        + b"\n"
+    )
 
 
 def parse_evidence(raw: bytes) -> TaskEvidence:
@@ -192,19 +206,36 @@ def parse_evidence(raw: bytes) -> TaskEvidence:
             the schema has a place for.
     """
     if len(raw) > MAX_EVIDENCE_BYTES:
-        raise InvalidEvidence([_issue(IssueCode.LIMIT, f"Larger than the limit of {MAX_EVIDENCE_BYTES:,} bytes")])
+        raise InvalidEvidence(
+            [
+                _issue(
+                    IssueCode.LIMIT,
+                    f"Larger than the limit of {MAX_EVIDENCE_BYTES:,} bytes",
+                )
+            ]
+        )
     try:
         evidence = msgspec.json.decode(raw, type=TaskEvidence)
         stated = json.loads(raw, object_pairs_hook=_refuse_repeated_keys)
         understood = json.loads(evidence_json(evidence))
     except RecursionError:
-        raise InvalidEvidence([_issue(IssueCode.LIMIT, "Values nest too deeply")]) from None
+        raise InvalidEvidence(
+            [_issue(IssueCode.LIMIT, "Values nest too deeply")]
+        ) from None
     except (ValueError, OverflowError) as error:
         raise InvalidEvidence([_issue(IssueCode.INVALID_TYPE, f"{error}")]) from None
-    # Records, artifacts and tests are read with unknown keys elsewhere. Here no digest would cover such a key, and a
-    # reader would take it for a part of what was verified.
+    # Records, artifacts and tests are read with unknown keys elsewhere. Here no digest
+    # would cover such a key, and a reader would take it for a part of what was
+    # verified.
     if stated != understood:
-        raise InvalidEvidence([_issue(IssueCode.UNKNOWN_KEY, "It has keys that no evidence has, or lacks some")])
+        raise InvalidEvidence(
+            [
+                _issue(
+                    IssueCode.UNKNOWN_KEY,
+                    "It has keys that no evidence has, or lacks some",
+                )
+            ]
+        )
     return evidence
 
 
@@ -216,7 +247,11 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     names = {name for name, _ in pairs}
     if len(names) != len(pairs):
-        repeated = next(name for name in sorted(names) if sum(name == other for other, _ in pairs) > 1)
+        repeated = next(
+            name
+            for name in sorted(names)
+            if sum(name == other for other, _ in pairs) > 1
+        )
         raise ValueError(f"the key `{repeated}` is there twice")
     return dict(pairs)
 

@@ -10,7 +10,8 @@ from agent_resolver.schema.vocabulary import Residency, Sensitivity
 class RejectionCode(StrEnum):
     """The reasons for which a server is not chosen, in the order of the checks."""
 
-    # Below each member: its messages, then the cause and the remedy, as docs/reason-codes.md has them.
+    # Below each member: its messages, then the cause and the remedy, as
+    # docs/reason-codes.md has them.
 
     MISSING_CATEGORY = "MISSING_CATEGORY"
     """Server does not support category '<category>'
@@ -149,7 +150,8 @@ class RequirementExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
 class EditKind(StrEnum):
     """The kinds of edits of an agent file that a failed resolution suggests."""
 
-    # Below each member: its messages, then the cause and the remedy, as docs/reason-codes.md has them.
+    # Below each member: its messages, then the cause and the remedy, as
+    # docs/reason-codes.md has them.
 
     FIX_CATEGORY = "fix-category"
     """write `<category>` for `<category>` in `category`
@@ -195,7 +197,11 @@ class EditKind(StrEnum):
     @property
     def loosens(self) -> bool:
         """Whether a constraint holds less after it."""
-        return self not in {EditKind.FIX_CATEGORY, EditKind.FIX_SCOPE, EditKind.DROP_SCOPE}
+        return self not in {
+            EditKind.FIX_CATEGORY,
+            EditKind.FIX_SCOPE,
+            EditKind.DROP_SCOPE,
+        }
 
 
 class Edit(Struct, frozen=True):

@@ -32,8 +32,12 @@ def json_schema(name: str) -> dict[str, Any]:
     expected, title = FORMATS[name]
     schema = msgspec.json.schema(expected)
     if name == "index":
-        # A rule between keys, which the types cannot say: a server is reached by one of the two.
-        schema["$defs"]["IndexEntry"]["anyOf"] = [{"required": ["endpoint"]}, {"required": ["launch"]}]
+        # A rule between keys, which the types cannot say: a server is reached by one of
+        # the two.
+        schema["$defs"]["IndexEntry"]["anyOf"] = [
+            {"required": ["endpoint"]},
+            {"required": ["launch"]},
+        ]
     if name == "blueprint":
         _state_blueprint_rules(schema["$defs"])
     if name in {"blueprint", "eval", "overlay"}:
@@ -41,7 +45,12 @@ def json_schema(name: str) -> dict[str, Any]:
     if name == "agents":
         _refuse_misplaced_keys(schema["$defs"])
     _declare_order(schema)
-    return {"$schema": _DIALECT, "$id": f"urn:agent-resolver:schema:{name}", "title": title, **schema}
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:agent-resolver:schema:{name}",
+        "title": title,
+        **schema,
+    }
 
 
 def _refuse_unknown_keys(definitions: dict[str, Any]) -> None:
@@ -51,12 +60,31 @@ def _refuse_unknown_keys(definitions: dict[str, Any]) -> None:
 
 def _state_blueprint_rules(definitions: dict[str, Any]) -> None:
     """State the rules between keys of a blueprint, which the types cannot say."""
-    definitions["Step"]["oneOf"] = [{"required": ["capability"]}, {"required": ["wait"]}]
+    definitions["Step"]["oneOf"] = [
+        {"required": ["capability"]},
+        {"required": ["wait"]},
+    ]
     definitions["Wait"]["oneOf"] = [
-        {"properties": {"kind": {"const": "person"}, "question": {"minLength": 1}}, "required": ["question"]},
-        {"properties": {"kind": {"const": "signal"}, "signal": {"minLength": 1}}, "required": ["signal"]},
-        {"properties": {"kind": {"const": "time"}, "until": {"const": ""}}, "required": ["seconds"]},
-        {"properties": {"kind": {"const": "time"}, "until": {"minLength": 1}, "seconds": False}, "required": ["until"]},
+        {
+            "properties": {"kind": {"const": "person"}, "question": {"minLength": 1}},
+            "required": ["question"],
+        },
+        {
+            "properties": {"kind": {"const": "signal"}, "signal": {"minLength": 1}},
+            "required": ["signal"],
+        },
+        {
+            "properties": {"kind": {"const": "time"}, "until": {"const": ""}},
+            "required": ["seconds"],
+        },
+        {
+            "properties": {
+                "kind": {"const": "time"},
+                "until": {"minLength": 1},
+                "seconds": False,
+            },
+            "required": ["until"],
+        },
     ]
     few = {"properties": {"max_items": {"maximum": MAX_UNBATCHED_ITEMS}}}
     definitions["ForEach"]["anyOf"] = [few, {"required": ["batch_size"]}]
@@ -66,16 +94,25 @@ def _refuse_misplaced_keys(definitions: dict[str, Any]) -> None:
     """Refuse each key that governs an agent where it has no effect, and two rules about signed servers that differ."""
     for name, definition in definitions.items():
         is_top = name == "AgentFile"
-        for key, place in (RESOLVER_PLACES if is_top else {**RESOLVER_PLACES, **BELOW_PLACES}).items():
+        for key, place in (
+            RESOLVER_PLACES if is_top else {**RESOLVER_PLACES, **BELOW_PLACES}
+        ).items():
             refused = {"type": "object"} if is_top and key in SECTIONS else {}
-            definition["properties"].setdefault(key, {"not": refused, "description": f"Write it as {place}"})
-    definitions["AgentFile"]["not"] = {"anyOf": [_signed_rules(outer=True), _signed_rules(outer=False)]}
+            definition["properties"].setdefault(
+                key, {"not": refused, "description": f"Write it as {place}"}
+            )
+    definitions["AgentFile"]["not"] = {
+        "anyOf": [_signed_rules(outer=True), _signed_rules(outer=False)]
+    }
 
 
 def _signed_rules(*, outer: bool) -> dict[str, Any]:
     """Front matter whose two rules about signed servers differ, the one at the top being `outer`."""
     inner = _holding("trust", _holding("requireSigned", {"const": not outer}))
-    both = [_holding("constraints", inner), _holding("trust", _holding("requireSigned", {"const": outer}))]
+    both = [
+        _holding("constraints", inner),
+        _holding("trust", _holding("requireSigned", {"const": outer})),
+    ]
     return {"allOf": both}
 
 
@@ -87,7 +124,9 @@ def _declare_order(node: Any) -> None:  # noqa: ANN401 - any part of a schema
     """Put the words of each enumeration into the order that people read them in."""
     if isinstance(node, dict):
         if "enum" in node:
-            node["enum"] = list(DECLARED_ORDER.get(frozenset(node["enum"])) or node["enum"])
+            node["enum"] = list(
+                DECLARED_ORDER.get(frozenset(node["enum"])) or node["enum"]
+            )
         for child in node.values():
             _declare_order(child)
     elif isinstance(node, list):

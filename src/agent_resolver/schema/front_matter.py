@@ -30,16 +30,23 @@ def split(text: str) -> Document | Issue:
     opening = _FENCE.match(text)
     if opening is None:
         return _missing_front_matter(text)
-    # It may stand right after the line break that ends the opening fence: empty front matter is closed too.
+    # It may stand right after the line break that ends the opening fence: empty front
+    # matter is closed too.
     closing = _FENCE_AFTER_BREAK.search(text, opening.end())
     if closing is None:
         raise unreadable(
-            IssueCode.FRONT_MATTER, "Front matter is not closed", hint="add a line `---` after the last key"
+            IssueCode.FRONT_MATTER,
+            "Front matter is not closed",
+            hint="add a line `---` after the last key",
         )
     front_matter = text[opening.end() : closing.start()]
     if len(front_matter) > MAX_FRONT_MATTER_CHARACTERS:
-        message = f"Front matter is longer than {MAX_FRONT_MATTER_CHARACTERS} characters"
-        raise unreadable(IssueCode.LIMIT, message, (2, 1), hint="move prose below the second `---`")
+        message = (
+            f"Front matter is longer than {MAX_FRONT_MATTER_CHARACTERS} characters"
+        )
+        raise unreadable(
+            IssueCode.LIMIT, message, (2, 1), hint="move prose below the second `---`"
+        )
     return Document(front_matter, text[closing.end() :])
 
 

@@ -20,7 +20,9 @@ def freeze(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     The copy is equal to the value and can be used like it.
     """
     # Most values are neither: they are looked at once.
-    if not isinstance(value, (dict, list)) or isinstance(value, (FrozenDict, FrozenList)):
+    if not isinstance(value, (dict, list)) or isinstance(
+        value, (FrozenDict, FrozenList)
+    ):
         return value
     if isinstance(value, dict):
         return FrozenDict({key: freeze(each) for key, each in value.items()})

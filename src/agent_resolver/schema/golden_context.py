@@ -12,7 +12,9 @@ Name = Annotated[str, Meta(max_length=255)]
 Service = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
-class Incident(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Incident(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """The incident that a task belongs to; every field is empty where it belongs to none."""
 
     incident_id: Name = ""

@@ -82,7 +82,9 @@ class DecisionRecord(Struct, frozen=True, kw_only=True):
     stage: Stage
     choice: Annotated[str, Meta(min_length=1, max_length=100)]
     """What was chosen, in a word or two, such as `BLUEPRINT` or `REJECTED`."""
-    codes: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=50)] = ()
+    codes: Annotated[
+        tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=50)
+    ] = ()
     digests: dict[str, Reference] = {}
     """The digest of each thing that was decided about, by its name."""
     summary: Summary = ""
@@ -213,7 +215,9 @@ def checked(state: State) -> State:
 def _require_stage(state: TaskState) -> None:
     task, _, stage = state.active_task_id.rpartition("/")
     if task != state.task_id or stage not in _STAGES:
-        raise InvalidState(f"`{state.active_task_id}` is not a stage of task {state.task_id}")
+        raise InvalidState(
+            f"`{state.active_task_id}` is not a stage of task {state.task_id}"
+        )
 
 
 def decision(  # noqa: PLR0913 - the fields of a record

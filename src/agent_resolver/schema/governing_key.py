@@ -38,14 +38,30 @@ RESOLVER_PLACES: Final = {
 """The keys that decide what is locked, each with its place."""
 SECTIONS: Final = ("data", "actions")
 """Those of them that hold other keys: with any other value, a key of this name at the top has another meaning."""
-BELOW_PLACES: Final = {"category": "requires.mcp[].category", "mcp": "requires.mcp", "trust": "constraints.trust"}
+BELOW_PLACES: Final = {
+    "category": "requires.mcp[].category",
+    "mcp": "requires.mcp",
+    "trust": "constraints.trust",
+}
 """Keys that other tools have at the top, with a meaning of their own; below a key of ours they can only be ours."""
 _RUNTIME_PLACES: Final = {
     **{
         name: f"runtime.{name}"
         for name in (
-            *("delegates", "max_rounds", "max_continuation_retries", "stop_conditions", "context_policy"),
-            *("plugin_ids", "active_hook_filter", "allowed_tool_patterns", "excluded_tool_patterns", "sections"),
+            *(
+                "delegates",
+                "max_rounds",
+                "max_continuation_retries",
+                "stop_conditions",
+                "context_policy",
+            ),
+            *(
+                "plugin_ids",
+                "active_hook_filter",
+                "allowed_tool_patterns",
+                "excluded_tool_patterns",
+                "sections",
+            ),
         )
     },
     "permission": "runtime.sections.permission",
@@ -67,7 +83,18 @@ _USUAL_KEYS: Final = frozenset(
     "name description version capabilities tags role fallbacks useWhen use_when color icon mode title author".split()  # noqa: SIM905
 )
 """Keys that govern nothing: looked at first, since a catalog has many files, and none of them is a slip."""
-_DENIALS: Final = ("ban", "block", "deni", "deny", "disable", "disallow", "exclu", "forbid", "prohibit", "without")
+_DENIALS: Final = (
+    "ban",
+    "block",
+    "deni",
+    "deny",
+    "disable",
+    "disallow",
+    "exclu",
+    "forbid",
+    "prohibit",
+    "without",
+)
 _ALLOWANCES: Final = ("allow", "filter", "list", "permi", "restrict")
 """Words in keys that other tools may have for lists of tools."""
 _LOOK_ALIKES: Final = str.maketrans(
@@ -85,8 +112,13 @@ def governing_faults(issues: Iterable[Issue]) -> list[Issue]:
     """
     issues = tuple(issues)
     unknown = (issue for issue in issues if issue.code is IssueCode.UNKNOWN_KEY)
-    misspelt = [issue for issue in unknown if issue.at[0] in GOVERNING_KEYS or issue.hint]
-    refused = [structs.replace(issue, severity=Severity.ERROR, message="Unknown key") for issue in misspelt]
+    misspelt = [
+        issue for issue in unknown if issue.at[0] in GOVERNING_KEYS or issue.hint
+    ]
+    refused = [
+        structs.replace(issue, severity=Severity.ERROR, message="Unknown key")
+        for issue in misspelt
+    ]
     return [*only_errors(issues), *refused]
 
 
@@ -97,11 +129,17 @@ def governing_key_faults(front_matter: Mapping) -> Iterator[Issue]:
             continue
         if item.key in _READ_KEYS:
             if sum(other.key == item.key for other in front_matter.items) > 1:
-                yield located(item, IssueCode.DUPLICATE_KEY, "Duplicate key").within(item.key)
+                yield located(item, IssueCode.DUPLICATE_KEY, "Duplicate key").within(
+                    item.key
+                )
         elif place := _right_place(item):
-            yield _misplaced(located(item, IssueCode.MISPLACED_KEY, ""), place).within(item.key)
+            yield _misplaced(located(item, IssueCode.MISPLACED_KEY, ""), place).within(
+                item.key
+            )
         elif hint := _meant_key(item):
-            yield located(item, IssueCode.UNKNOWN_KEY, "Unknown key", hint=hint).within(item.key)
+            yield located(item, IssueCode.UNKNOWN_KEY, "Unknown key", hint=hint).within(
+                item.key
+            )
 
 
 def place_keys(front_matter: Mapping, issues: Iterable[Issue]) -> Iterator[Issue]:
@@ -123,7 +161,9 @@ def place_keys(front_matter: Mapping, issues: Iterable[Issue]) -> Iterator[Issue
 def place_below(issue: Issue) -> Issue:
     """The issue of an unknown key below a governing key; where another place is right, an error that names it."""
     place = _BY_FOLDED_NAME.get(fold(str(issue.at[-1])), "")
-    above = ".".join("[]" if isinstance(step, int) else step for step in issue.at[:-1]).replace(".[]", "[]")
+    above = ".".join(
+        "[]" if isinstance(step, int) else step for step in issue.at[:-1]
+    ).replace(".[]", "[]")
     is_misspelt = place.rpartition(".")[0] in {above, f"constraints.{above}"}
     return issue if not place or is_misspelt else _misplaced(issue, place)
 
@@ -134,7 +174,9 @@ def fold(key: str) -> str:
     return "".join(letter for letter in letters if letter.isalnum())
 
 
-_BY_FOLDED_NAME: Final = {fold(name): place for name, place in {**RESOLVER_PLACES, **BELOW_PLACES}.items()}
+_BY_FOLDED_NAME: Final = {
+    fold(name): place for name, place in {**RESOLVER_PLACES, **BELOW_PLACES}.items()
+}
 _FOLDED_RUNTIME: Final = {fold(name): place for name, place in _RUNTIME_PLACES.items()}
 _FOLDED_TOOL_LISTS: Final = {fold(name): name for name in reversed(TOOL_LISTS)}
 _LONG_NAMES: Final = {
@@ -162,13 +204,21 @@ def _place_at_top(issue: Issue, item: Item) -> Issue:
 def _misplaced(issue: Issue, place: str) -> Issue:
     hint = f"write it as `{place}`"
     message = "Has no effect here"
-    return structs.replace(issue, code=IssueCode.MISPLACED_KEY, severity=Severity.ERROR, message=message, hint=hint)
+    return structs.replace(
+        issue,
+        code=IssueCode.MISPLACED_KEY,
+        severity=Severity.ERROR,
+        message=message,
+        hint=hint,
+    )
 
 
 def _right_place(item: Item) -> str:
     """The place of a key that is at the top of the front matter and does not belong there, or nothing."""
     name = fold(item.key)
-    if name in BELOW_PLACES or (name in SECTIONS and not isinstance(item.value, Mapping)):
+    if name in BELOW_PLACES or (
+        name in SECTIONS and not isinstance(item.value, Mapping)
+    ):
         return ""
     return _BY_FOLDED_NAME.get(name) or _FOLDED_RUNTIME.get(name, "")
 
@@ -206,7 +256,9 @@ def _find_near(name: str, known: dict[str, str], cutoff: float) -> str:
 
 def _may_list_tools(item: Item) -> bool:
     """False for a number, such as that of `max_tools`."""
-    return not isinstance(item.value, Scalar) or isinstance(item.value.value, str | bool | None)
+    return not isinstance(item.value, Scalar) or isinstance(
+        item.value.value, str | bool | None
+    )
 
 
 def _kind_of_tool_list(name: str) -> str:
@@ -214,8 +266,13 @@ def _kind_of_tool_list(name: str) -> str:
 
     A list that shuts tools is never taken for one that opens them.
     """
-    is_list = name.startswith("tools") or name.endswith(("tool", "tools", "toolset", "toolsets"))
+    is_list = name.startswith("tools") or name.endswith(
+        ("tool", "tools", "toolset", "toolsets")
+    )
     is_denial = any(word in name for word in _DENIALS)
-    if is_list or (name.startswith("tool") and (is_denial or any(word in name for word in _ALLOWANCES))):
+    if is_list or (
+        name.startswith("tool")
+        and (is_denial or any(word in name for word in _ALLOWANCES))
+    ):
         return "disallowedTools" if is_denial else "tools"
     return ""

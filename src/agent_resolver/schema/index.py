@@ -163,7 +163,8 @@ class Server(Struct, frozen=True, gc=False):
 
 def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
-    # Values that may be stated and be empty, zero or false, which is not the same as not knowing: `or` would mix it up.
+    # Values that may be stated and be empty, zero or false, which is not the same as
+    # not knowing: `or` would mix it up.
     scopes = _scopes_of_tools(entry) if entry.scopes is UNSET else entry.scopes
     tools = None if entry.tools is UNSET else entry.tools
     data = entry.data or _NO_DATA
@@ -182,7 +183,8 @@ def server_of(entry: IndexEntry) -> Server:
     transport = entry.transport or "streamable-http"
     status = entry.status or "active"
     drafted = entry.drafted or ()
-    # By position, in the order of the fields: an index may have 100,000 entries, and keywords take longer.
+    # By position, in the order of the fields: an index may have 100,000 entries, and
+    # keywords take longer.
     return Server(
         entry.id,
         version,
@@ -207,7 +209,9 @@ def _scopes_of_tools(entry: IndexEntry) -> tuple[str, ...] | None:
     """The scopes that open a tool of a server, which it must offer; None if that is not known either."""
     if entry.tool_scopes is UNSET:
         return None
-    return tuple(sorted({scope for scopes in entry.tool_scopes.values() for scope in scopes}))
+    return tuple(
+        sorted({scope for scopes in entry.tool_scopes.values() for scope in scopes})
+    )
 
 
 _NO_DATA: Final = ServerData()

@@ -21,7 +21,10 @@ def with_entries(raw: bytes, documents: Mapping[int, dict[str, Any]]) -> bytes:
         document = documents.get(position)
         if document is None or document == msgspec.json.decode(raw[start:end]):
             continue
-        pieces += [raw[copied:start], _indented(document, _indentation_before(raw, start))]
+        pieces += [
+            raw[copied:start],
+            _indented(document, _indentation_before(raw, start)),
+        ]
         copied = end
     return b"".join((*pieces, raw[copied:]))
 

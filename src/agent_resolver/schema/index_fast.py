@@ -30,7 +30,9 @@ def is_surely_clean(raw: bytes, entries: Index) -> bool:
     comparison = _compared(raw, entries)
     if comparison is None:
         return False
-    return comparison.has_only_known_keys() or (_is_shallow(raw) and _has_unique_keys(raw))
+    return comparison.has_only_known_keys() or (
+        _is_shallow(raw) and _has_unique_keys(raw)
+    )
 
 
 def is_surely_unremarkable(raw: bytes, entries: Index) -> bool:
@@ -70,7 +72,8 @@ class _Comparison:
         """Skip a batch if the file goes on with it."""
         # Without the brackets, which the file has once for all entries.
         indented = msgspec.json.format(text, indent=2)[1:-2]
-        # The byte before a batch need not be compared: in valid JSON it is the first bracket, or a comma.
+        # The byte before a batch need not be compared: in valid JSON it is the first
+        # bracket, or a comma.
         start = self._skipped_bytes + 1
         if not self._raw.startswith(indented, start):
             return False
@@ -82,7 +85,11 @@ class _Comparison:
         """True if the file has no other keys than the entries need, and none of them twice."""
         left_out = _count_left_out(self._raw, self._skipped) if self._has_launch else 0
         key_of_servers = 1 if is_object(self._raw) else 0
-        return _has_colons(self._raw, self._colons + key_of_servers - left_out, start=self._skipped_bytes)
+        return _has_colons(
+            self._raw,
+            self._colons + key_of_servers - left_out,
+            start=self._skipped_bytes,
+        )
 
 
 def _compared(raw: bytes, entries: Index) -> _Comparison | None:
@@ -128,7 +135,9 @@ def _may_hold_control_character(raw: bytes) -> bool:
 def _has_no_separator(entries: Index) -> bool:
     scopes = chain.from_iterable([entry.scopes or () for entry in entries])
     maps = [entry.tool_scopes for entry in entries if entry.tool_scopes]
-    scopes_of_tools = chain.from_iterable(chain.from_iterable([scopes.values() for scopes in maps]))
+    scopes_of_tools = chain.from_iterable(
+        chain.from_iterable([scopes.values() for scopes in maps])
+    )
     ids = [entry.id for entry in entries]
     versions = [entry.version or "" for entry in entries]
     identifiers = "".join(chain(ids, versions, scopes, scopes_of_tools))
@@ -170,7 +179,8 @@ def _has_unique_keys(raw: bytes) -> bool:
 
 
 def _has_colons(raw: bytes, expected: int, start: int = 0) -> bool:
-    # An escaped colon is one only after decoding, and would make up for that of a dropped key.
+    # An escaped colon is one only after decoding, and would make up for that of a
+    # dropped key.
     return raw.count(b":", start) == expected and raw.find(_ESCAPED_COLON, start) < 0
 
 
@@ -197,7 +207,13 @@ _written_file = msgspec.json.Decoder(_WrittenFile)
 
 def _count_left_out(raw: bytes, skipped: int) -> int:
     """The number of keys of launch records that decoding has added after some entries: each of three has a default."""
-    # The entries cannot tell: a default looks the same whether or not the file states it.
-    written = _written_file.decode(raw).servers if is_object(raw) else _written.decode(raw)
+    # The entries cannot tell: a default looks the same whether or not the file states
+    # it.
+    written = (
+        _written_file.decode(raw).servers if is_object(raw) else _written.decode(raw)
+    )
     launches = [entry.launch for entry in written[skipped:] if entry.launch]
-    return sum((launch.args is UNSET) + (launch.env is UNSET) + (launch.transport is UNSET) for launch in launches)
+    return sum(
+        (launch.args is UNSET) + (launch.env is UNSET) + (launch.transport is UNSET)
+        for launch in launches
+    )

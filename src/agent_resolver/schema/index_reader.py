@@ -12,7 +12,15 @@ from agent_resolver.schema.index_fast import is_surely_clean, is_surely_unremark
 from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 from agent_resolver.schema.json_reader import JsonReading, read_json
 from agent_resolver.schema.source import BYTE_ORDER_MARK
-from agent_resolver.schema.tree import Item, Mapping, Node, Sequence, find, located, plain
+from agent_resolver.schema.tree import (
+    Item,
+    Mapping,
+    Node,
+    Sequence,
+    find,
+    located,
+    plain,
+)
 
 _decoder = msgspec.json.Decoder(Index)
 _file_decoder = msgspec.json.Decoder(IndexFile)
@@ -44,7 +52,11 @@ def unremarkable_index(raw: bytes) -> Index | None:
 
 def _decode_index(raw: bytes) -> Index | None:
     try:
-        return _file_decoder.decode(raw).servers if is_object(raw) else _decoder.decode(raw)
+        return (
+            _file_decoder.decode(raw).servers
+            if is_object(raw)
+            else _decoder.decode(raw)
+        )
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -53,7 +65,9 @@ def read_index(raw: bytes) -> JsonReading[Index]:
     """Read an index to the end, whatever is wrong with it; slow, and able to say where."""
     if not is_object(raw):
         return read_json(raw, Index, _broken_rules)
-    reading = read_json(raw, IndexFile, lambda tree: _within_servers(_broken_rules(_servers_node(tree))))
+    reading = read_json(
+        raw, IndexFile, lambda tree: _within_servers(_broken_rules(_servers_node(tree)))
+    )
     value = None if reading.value is None else reading.value.servers
     return JsonReading(reading.issues, _servers_node(reading.tree), value)
 
@@ -72,7 +86,9 @@ def _broken_rules(tree: Node) -> Iterator[Issue]:
     for position, node in enumerate(tree.items if isinstance(tree, Sequence) else ()):
         if isinstance(node, Mapping):
             entry = plain(node)
-            for issue in chain(_endpoint_rule(node, entry), _duplicate_server(node, entry, first)):
+            for issue in chain(
+                _endpoint_rule(node, entry), _duplicate_server(node, entry, first)
+            ):
                 yield issue.within(position)
 
 
@@ -88,10 +104,14 @@ def _endpoint_rule(node: Mapping, entry: dict[str, Any]) -> Iterator[Issue]:
     if entry.get("endpoint", expected) != expected:
         message = "Does not match `launch`, which says how the server is reached"
         hint = f"leave `endpoint` out, or make it `{expected}`"
-        yield located(find(node, ["endpoint"]), IssueCode.ENDPOINT_CONFLICT, message, hint=hint).within("endpoint")
+        yield located(
+            find(node, ["endpoint"]), IssueCode.ENDPOINT_CONFLICT, message, hint=hint
+        ).within("endpoint")
 
 
-def _duplicate_server(node: Mapping, entry: dict[str, Any], first: dict[tuple[str, str], int]) -> Iterator[Issue]:
+def _duplicate_server(
+    node: Mapping, entry: dict[str, Any], first: dict[tuple[str, str], int]
+) -> Iterator[Issue]:
     name, version = entry.get("id"), entry.get("version", UNVERSIONED)
     if not isinstance(name, str) or not isinstance(version, str):
         return

@@ -31,7 +31,9 @@ def entry_trees(raw: bytes, positions: Iterable[int]) -> dict[int, Node]:
             characters += len(raw[counted:start].decode())
             counted = start
             offsets[position] = characters
-    return dict(zip(offsets, parse_json_at(raw.decode(), offsets.values()), strict=True))
+    return dict(
+        zip(offsets, parse_json_at(raw.decode(), offsets.values()), strict=True)
+    )
 
 
 EntryPlace = tuple[int, int, int, int]
@@ -48,7 +50,9 @@ def entry_places(raw: bytes) -> Iterator[EntryPlace]:
     is_ascii, has_returns = raw.isascii(), b"\r" in raw
     for start, end in entry_spans(raw):
         passed = raw[seen:start]
-        breaks = len(_LINE_BREAK.findall(passed)) if has_returns else passed.count(b"\n")
+        breaks = (
+            len(_LINE_BREAK.findall(passed)) if has_returns else passed.count(b"\n")
+        )
         if breaks:
             line, column = line + breaks, 1
             passed = passed[max(passed.rfind(b"\n"), passed.rfind(b"\r")) + 1 :]
@@ -67,7 +71,11 @@ def entry_spans(raw: bytes) -> Iterator[tuple[int, int]]:
     mark = BYTE_ORDER_MARK.encode()
     end = len(mark) if raw.startswith(mark) else 0
     content = raw[end:]
-    entries = _file_decoder.decode(content).servers if is_object(content) else _decoder.decode(content)
+    entries = (
+        _file_decoder.decode(content).servers
+        if is_object(content)
+        else _decoder.decode(content)
+    )
     for entry in map(bytes, entries):
         start = raw.index(entry, end)
         end = start + len(entry)

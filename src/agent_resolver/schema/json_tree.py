@@ -27,11 +27,15 @@ def parse_json(text: str) -> Node:
     node, end = parser.value(parser.skip(0), 1)
     end = parser.skip(end)
     if end != len(text):
-        raise parser.stop("Expected the end of the file", end, "remove what follows the first value")
+        raise parser.stop(
+            "Expected the end of the file", end, "remove what follows the first value"
+        )
     return node
 
 
-def parse_json_at(text: str, offsets: Iterable[int], line: int = 1, column: int = 1) -> list[Node]:
+def parse_json_at(
+    text: str, offsets: Iterable[int], line: int = 1, column: int = 1
+) -> list[Node]:
     """The trees of the values that stand at these offsets of a JSON text, without a look at the rest of it.
 
     The text begins at this line and column of its file.
@@ -47,7 +51,13 @@ class _Parser:
         self._text = text
         self._lines = Lines(text, line, column)
 
-    def stop(self, message: str, offset: int, hint: str = "", code: IssueCode = IssueCode.SYNTAX) -> Unreadable:
+    def stop(
+        self,
+        message: str,
+        offset: int,
+        hint: str = "",
+        code: IssueCode = IssueCode.SYNTAX,
+    ) -> Unreadable:
         return unreadable(code, message, self._lines.place(offset), hint=hint)
 
     def skip(self, offset: int) -> int:
@@ -55,7 +65,11 @@ class _Parser:
 
     def value(self, offset: int, depth: int) -> tuple[Node, int]:
         if depth > MAX_DEPTH:
-            raise self.stop(f"Values nest deeper than {MAX_DEPTH} levels", offset, code=IssueCode.LIMIT)
+            raise self.stop(
+                f"Values nest deeper than {MAX_DEPTH} levels",
+                offset,
+                code=IssueCode.LIMIT,
+            )
         match self._text[offset : offset + 1]:
             case "{":
                 return self._mapping(offset, depth)
@@ -82,7 +96,9 @@ class _Parser:
         if word in _CONSTANTS:
             return Scalar(_CONSTANTS[word], *place, source=word), offset + len(word)
         if word.lstrip("-") in {"NaN", "Infinity"}:
-            raise self.stop(f"`{word}` is not JSON", offset, "use a number, or leave the key out")
+            raise self.stop(
+                f"`{word}` is not JSON", offset, "use a number, or leave the key out"
+            )
         raise self.stop(f"Expected a value, found {self._text[offset]!r}", offset)
 
     def _string(self, offset: int) -> tuple[str, int]:
@@ -104,7 +120,11 @@ class _Parser:
         if offset == start:
             return self.stop("The string is not closed", offset, "add a double quote")
         if character < " ":
-            return self.stop(f"A string holds the control character U+{ord(character):04X}", offset, "escape it")
+            return self.stop(
+                f"A string holds the control character U+{ord(character):04X}",
+                offset,
+                "escape it",
+            )
         return self.stop("Invalid escape in a string", offset)
 
     def _mapping(self, offset: int, depth: int) -> tuple[Node, int]:
@@ -114,7 +134,11 @@ class _Parser:
             return Mapping((), *self._lines.place(offset)), at + 1
         while True:
             if not self._text.startswith('"', at):
-                hint = "remove the comma before it" if items and self._text.startswith("}", at) else ""
+                hint = (
+                    "remove the comma before it"
+                    if items and self._text.startswith("}", at)
+                    else ""
+                )
                 raise self.stop("Expected a key in double quotes", at, hint)
             key, end = self._string(at)
             colon = self.skip(end)
@@ -152,4 +176,8 @@ class _Parser:
 
 def _parse_number(source: str) -> float:
     """An integer where it is spelled as one and is not absurdly long, else a float."""
-    return int(source) if source.lstrip("-").isdigit() and len(source) <= MAX_INTEGER_DIGITS else float(source)
+    return (
+        int(source)
+        if source.lstrip("-").isdigit() and len(source) <= MAX_INTEGER_DIGITS
+        else float(source)
+    )

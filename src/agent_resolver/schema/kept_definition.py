@@ -25,4 +25,6 @@ def parse_definitions(raw: bytes) -> Definitions:
     try:
         return _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidDefinitions([Issue(at=(), code=IssueCode.SYNTAX, message=str(error))]) from None
+        raise InvalidDefinitions(
+            [Issue(at=(), code=IssueCode.SYNTAX, message=str(error))]
+        ) from None

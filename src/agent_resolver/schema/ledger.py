@@ -55,7 +55,9 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
 class Begun(Struct, frozen=True):
     """The ledger's answer to a call that wants to start."""
 
-    state: Literal["started", "done", "failed", "running", "unknown", "reused", "refused"]
+    state: Literal[
+        "started", "done", "failed", "running", "unknown", "reused", "refused"
+    ]
     """`started`: the call may start. Otherwise it ended, runs in another process, was interrupted, has a key that
     another call used (`reused`), or lacks its approval (`refused`)."""
     sealed: bytes | None = None

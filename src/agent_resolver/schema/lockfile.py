@@ -10,7 +10,13 @@ from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.index import Launch
 from agent_resolver.schema.issue import only_errors
 from agent_resolver.schema.json_reader import read_json
-from agent_resolver.schema.vocabulary import Endpoint, EndpointTransport, Identifier, OptionalText, Text
+from agent_resolver.schema.vocabulary import (
+    Endpoint,
+    EndpointTransport,
+    Identifier,
+    OptionalText,
+    Text,
+)
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):

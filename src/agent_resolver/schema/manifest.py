@@ -24,13 +24,19 @@ MANIFEST_NAME: Final = "tools.manifest.json"
 MANIFEST_VERSION: Final = "1"
 
 _REMEDY: Final = f"write it again with `agent tools manifest --out {MANIFEST_NAME}`"
-_HEAD: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:<{7}[^\n]*\n\s*)?\{\s*(?:<{7}[^\n]*\n\s*)?"generated_at"\s*:')
+_HEAD: Final = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*(?:<{7}[^\n]*\n\s*)?\{\s*(?:<{7}[^\n]*\n\s*)?"generated_at"\s*:'
+)
 _CONTROL: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 _LINE_CONTROL: Final = re.compile("[\t\n\r]")
 _TOO_DEEP: Final = b"\n" + b"  " * MAX_DEPTH
 _HINTS: Final = get_type_hints(ManifestTool)
-_texts_of = attrgetter(*(name for name, hint in _HINTS.items() if hint is str and name != "description"))
-_word_lists_of = attrgetter(*(name for name, hint in _HINTS.items() if hint == tuple[str, ...]))
+_texts_of = attrgetter(
+    *(name for name, hint in _HINTS.items() if hint is str and name != "description")
+)
+_word_lists_of = attrgetter(
+    *(name for name, hint in _HINTS.items() if hint == tuple[str, ...])
+)
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -77,7 +83,9 @@ def _decode_as_written(raw: bytes) -> Manifest | None:
     # No text in JSON holds a line break, so that this is how far a line is indented.
     is_flat = is_same and _TOO_DEEP not in raw
     is_unique = len({tool.id for tool in manifest.tools}) == len(manifest.tools)
-    has_control = _CONTROL.search(manifest.generated_at) or any(map(_has_control_character, manifest.tools))
+    has_control = _CONTROL.search(manifest.generated_at) or any(
+        map(_has_control_character, manifest.tools)
+    )
     return manifest if is_flat and is_unique and not has_control else None
 
 
@@ -85,7 +93,10 @@ def _has_control_character(tool: ManifestTool) -> bool:
     """True if the walker would find a control character."""
     keys = (*tool.json_schema, *(tool.output_schema or ()))
     words = (*_texts_of(tool), *chain.from_iterable(_word_lists_of(tool)), *keys)
-    return bool(_CONTROL.search("".join(words)) or _CONTROL.search(_LINE_CONTROL.sub("", tool.description)))
+    return bool(
+        _CONTROL.search("".join(words))
+        or _CONTROL.search(_LINE_CONTROL.sub("", tool.description))
+    )
 
 
 def _read_with_faults(raw: bytes) -> Manifest:
@@ -100,9 +111,16 @@ def _read_with_faults(raw: bytes) -> Manifest:
 def _judge_strictly(issue: Issue) -> Issue:
     """The issue as it counts in a manifest: only a program writes one, so an unknown key is an error."""
     if issue.code is IssueCode.UNKNOWN_KEY:
-        return structs.replace(issue, severity=Severity.ERROR, message="Unknown key", hint=issue.hint or _REMEDY)
+        return structs.replace(
+            issue,
+            severity=Severity.ERROR,
+            message="Unknown key",
+            hint=issue.hint or _REMEDY,
+        )
     if issue.code is IssueCode.MERGE_CONFLICT:
-        return structs.replace(issue, hint=f"settle the code, then {_REMEDY}: it is made of the code alone")
+        return structs.replace(
+            issue, hint=f"settle the code, then {_REMEDY}: it is made of the code alone"
+        )
     if issue.code is IssueCode.INVALID_ENUM and issue.at == ("version",):
         return structs.replace(issue, hint=f"upgrade `agent`, or {_REMEDY}")
     return issue
@@ -120,10 +138,15 @@ def _numbers_out_of_range(node: Node) -> Iterator[Issue]:
     match node:
         case Mapping():
             for item in node.items:
-                yield from (issue.within(item.key) for issue in _numbers_out_of_range(item.value))
+                yield from (
+                    issue.within(item.key)
+                    for issue in _numbers_out_of_range(item.value)
+                )
         case Sequence():
             for position, element in enumerate(node.items):
-                yield from (issue.within(position) for issue in _numbers_out_of_range(element))
+                yield from (
+                    issue.within(position) for issue in _numbers_out_of_range(element)
+                )
         case Scalar(value=float(value)) if not math.isfinite(value):
             yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range")
 
@@ -135,6 +158,12 @@ def _duplicate_ids(tools: Node) -> Iterator[Issue]:
             if item.key != "id" or not isinstance(item.value, Scalar):
                 continue
             if item.value.value in first:
-                message = f"Duplicate id, first given on line {first[item.value.value].line}"
-                yield located(item, IssueCode.DUPLICATE_KEY, message).within("id").within(position)
+                message = (
+                    f"Duplicate id, first given on line {first[item.value.value].line}"
+                )
+                yield (
+                    located(item, IssueCode.DUPLICATE_KEY, message)
+                    .within("id")
+                    .within(position)
+                )
             first.setdefault(item.value.value, item)

@@ -7,7 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-_MENTION: Final = re.compile(r"@(?P<server>[\w.-]+):agent://(?P<name>[^\s<>\"'`)\]}|]*)")
+_MENTION: Final = re.compile(
+    r"@(?P<server>[\w.-]+):agent://(?P<name>[^\s<>\"'`)\]}|]*)"
+)
 _OPENING: Final = re.compile(r"@[\w.-]+:(?=agent://)")
 _FENCE: Final = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\r\n]*)")
 _BACKTICKS: Final = re.compile(r"`+")
@@ -72,8 +74,9 @@ def without_mentions(text: str, names: Mapping[str, str]) -> str:
                 return names[address] + written[len(name) :]
         return found[0]
 
-    # The first pass could join two halves of a mention. The second leaves none: what it inserts separates each
-    # `@server:` from the `agent://` behind it, and it removes nothing.
+    # The first pass could join two halves of a mention. The second leaves none: what it
+    # inserts separates each `@server:` from the `agent://` behind it, and it removes
+    # nothing.
     return _OPENING.sub(r"\g<0> ", _MENTION.sub(plain_name, text))
 
 
@@ -102,7 +105,8 @@ def _inline_code(line: str, offset: int) -> Iterator[tuple[int, int]]:
     runs = [run.span() for run in _BACKTICKS.finditer(line)]
     closing: list[int | None] = []
     next_of_length: dict[int, int] = {}
-    # From the end, so that a line of nothing but backticks takes no longer than any other.
+    # From the end, so that a line of nothing but backticks takes no longer than any
+    # other.
     for place in reversed(range(len(runs))):
         length = runs[place][1] - runs[place][0]
         closing.append(next_of_length.get(length))

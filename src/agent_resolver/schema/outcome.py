@@ -268,7 +268,9 @@ class FailureCode(StrEnum):
     """
 
 
-class Done(Struct, frozen=True, kw_only=True, tag="done", tag_field="status", rename="camel"):
+class Done(
+    Struct, frozen=True, kw_only=True, tag="done", tag_field="status", rename="camel"
+):
     """The tool ran and this is its result."""
 
     trace_id: str
@@ -277,7 +279,9 @@ class Done(Struct, frozen=True, kw_only=True, tag="done", tag_field="status", re
     """The call's own place in its trace, where somebody watches."""
 
 
-class Failed(Struct, frozen=True, kw_only=True, tag="failed", tag_field="status", rename="camel"):
+class Failed(
+    Struct, frozen=True, kw_only=True, tag="failed", tag_field="status", rename="camel"
+):
     """The tool was refused, or did not do what it should."""
 
     trace_id: str
@@ -290,7 +294,9 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed", tag_field="status"
     traceparent: str | UnsetType = UNSET
 
 
-class Pending(Struct, frozen=True, kw_only=True, tag="pending", tag_field="status", rename="camel"):
+class Pending(
+    Struct, frozen=True, kw_only=True, tag="pending", tag_field="status", rename="camel"
+):
     """The call waits for the pending action `id`; calling again once it is answered goes on."""
 
     trace_id: str

@@ -76,17 +76,22 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def needed_claim(self) -> str:
         """The claim that the requester's token has to have; empty for what is not a question about a claim."""
-        is_about_claim = self.type == "CLARIFICATION" and self.needs.startswith(CLAIM_NEED)
+        is_about_claim = self.type == "CLARIFICATION" and self.needs.startswith(
+            CLAIM_NEED
+        )
         return self.needs.removeprefix(CLAIM_NEED) if is_about_claim else ""
 
     def state(self, now: str) -> PendingState:
         """Where it stands."""
         if self.used_at is not None:
             return "used"
-        # Only the one word approves; a question may well be answered with the word that rejects.
+        # Only the one word approves; a question may well be answered with the word that
+        # rejects.
         if self.type == "APPROVAL" and self.answer not in {None, "approved"}:
             return "rejected"
-        if self.expires_at is not None and (self.expires_at <= now or self._is_from_ahead(now)):
+        if self.expires_at is not None and (
+            self.expires_at <= now or self._is_from_ahead(now)
+        ):
             return "expired"
         if self.answer is None:
             return "open"
@@ -96,4 +101,7 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
         """True if it was asked while the clock was ahead: an approval would otherwise last until the clock is there."""
         if self.asked_at <= now:
             return False
-        return datetime.fromisoformat(self.asked_at) - datetime.fromisoformat(now) > _MAX_CLOCK_DIFFERENCE
+        return (
+            datetime.fromisoformat(self.asked_at) - datetime.fromisoformat(now)
+            > _MAX_CLOCK_DIFFERENCE
+        )

@@ -128,7 +128,7 @@ Isolation = Literal["none", "process", "confined"]
 that besides can open no file and no socket."""
 
 
-# Ops ------------------------------------------------------------------------------------------------------------------
+# Ops ----------------------------------------------------------------------------------
 
 
 class Violation(Struct, frozen=True, kw_only=True):

@@ -13,12 +13,19 @@ def number_issues(node: Node) -> Iterator[Issue]:
     match node:
         case Mapping():
             for item in node.items:
-                yield from (found.within(item.key) for found in number_issues(item.value))
+                yield from (
+                    found.within(item.key) for found in number_issues(item.value)
+                )
         case Sequence():
             for position, element in enumerate(node.items):
                 yield from (found.within(position) for found in number_issues(element))
         case Scalar() if not _is_portable(node.value):
-            yield located(node, IssueCode.OUT_OF_RANGE, "Number out of range", hint="quote it to make it a text")
+            yield located(
+                node,
+                IssueCode.OUT_OF_RANGE,
+                "Number out of range",
+                hint="quote it to make it a text",
+            )
 
 
 def _is_portable(value: object) -> bool:

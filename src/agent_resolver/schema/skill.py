@@ -7,7 +7,13 @@ from msgspec import UNSET, Struct, UnsetType
 from agent_resolver.schema.agent_file import Constraints
 from agent_resolver.schema.vocabulary import AgentName, AgentVersion, Text
 
-SKILL_TAGS: Final = ("system_role", "engineering_principles", "instructions", "reference_example", "hitl_protocol")
+SKILL_TAGS: Final = (
+    "system_role",
+    "engineering_principles",
+    "instructions",
+    "reference_example",
+    "hitl_protocol",
+)
 """The parts that the body of a skill has, each once and in this order (PES-001)."""
 MAX_SKILL_BYTES: Final = 256 * 1024
 """How long the file of a skill, and the changelog of skills, may be."""

@@ -35,11 +35,18 @@ class Unreadable(Exception):
 
 
 def unreadable(
-    code: IssueCode, message: str, place: tuple[int, int] = (1, 1), *, hint: str = "", at: tuple[str, ...] = ()
+    code: IssueCode,
+    message: str,
+    place: tuple[int, int] = (1, 1),
+    *,
+    hint: str = "",
+    at: tuple[str, ...] = (),
 ) -> Unreadable:
     """The exception for a text that cannot be read past `place`."""
     line, column = place
-    return Unreadable(Issue(at=at, code=code, message=message, hint=hint, line=line, column=column))
+    return Unreadable(
+        Issue(at=at, code=code, message=message, hint=hint, line=line, column=column)
+    )
 
 
 def decode(raw: bytes) -> str:
@@ -67,7 +74,9 @@ def _not_utf8(raw: bytes, error: UnicodeDecodeError) -> Unreadable:
     before = raw[: error.start].decode()
     return unreadable(
         IssueCode.ENCODING,
-        "The file is UTF-16, not UTF-8" if utf16 else f"Byte 0x{raw[error.start]:02x} is not valid UTF-8",
+        "The file is UTF-16, not UTF-8"
+        if utf16
+        else f"Byte 0x{raw[error.start]:02x} is not valid UTF-8",
         Lines(before).place(len(before)),
         hint="save the file as UTF-8",
     )

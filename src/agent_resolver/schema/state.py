@@ -178,13 +178,23 @@ PENDING: Final = Table(
     key=("id",),
     indexes=(("binding",), ("requester", "answer")),
     scans=(("answer",),),
-    # A question quotes the request. An answer is what a person wrote, and one of an approval lets a call pass.
+    # A question quotes the request. An answer is what a person wrote, and one of an
+    # approval lets a call pass.
     sealed=("message", "answer", "reason"),
 )
-# Every call writes to the ledger twice, and each index would be written with it. A process looks for calls that were
-# interrupted once, when it starts.
-LEDGER: Final = Table(name="ledger", row=LedgerEntry, key=("key",), order="key", scans=(("state",),), owner="owner")
-RATES: Final = Table(name="rate", row=RateUse, key=("subject", "number"), indexes=(("subject",),))
+# Every call writes to the ledger twice, and each index would be written with it. A
+# process looks for calls that were interrupted once, when it starts.
+LEDGER: Final = Table(
+    name="ledger",
+    row=LedgerEntry,
+    key=("key",),
+    order="key",
+    scans=(("state",),),
+    owner="owner",
+)
+RATES: Final = Table(
+    name="rate", row=RateUse, key=("subject", "number"), indexes=(("subject",),)
+)
 RUNS: Final = Table(
     name="run",
     row=Run,
@@ -194,17 +204,44 @@ RUNS: Final = Table(
     # Why it ended may quote a failure, which may quote arguments.
     sealed=("reason",),
 )
-JOURNAL: Final = Table(name="journal", row=JournalRow, key=("run", "number"), order="key", indexes=(("run",),))
+JOURNAL: Final = Table(
+    name="journal",
+    row=JournalRow,
+    key=("run", "number"),
+    order="key",
+    indexes=(("run",),),
+)
 PLANS: Final = Table(name="plan", row=PlanRow, key=("digest",), order="key")
-THREADS: Final = Table(name="thread", row=ThreadRow, key=("caller", "name"), order="key")
+THREADS: Final = Table(
+    name="thread", row=ThreadRow, key=("caller", "name"), order="key"
+)
 # In the order of the key: the first rows are the ones that are due.
 WAITS: Final = Table(
-    name="wait", row=WaitRow, key=("due", "run", "awaited"), order="key", indexes=(("awaited",), ("run",))
+    name="wait",
+    row=WaitRow,
+    key=("due", "run", "awaited"),
+    order="key",
+    indexes=(("awaited",), ("run",)),
 )
-ARTIFACTS: Final = Table(name="artifact", row=ArtifactRow, key=("task", "digest"), order="key", indexes=(("task",),))
+ARTIFACTS: Final = Table(
+    name="artifact",
+    row=ArtifactRow,
+    key=("task", "digest"),
+    order="key",
+    indexes=(("task",),),
+)
 SERVED: Final = Table(name="served", row=ServedRow, key=("key",), order="key")
-LEASES: Final = Table(name="lease", row=LeaseRow, key=("name",), owner="owner", is_durable=False)
-WORKERS: Final = Table(name="worker", row=WorkerRow, key=("name",), order="key", owner="name", is_durable=False)
+LEASES: Final = Table(
+    name="lease", row=LeaseRow, key=("name",), owner="owner", is_durable=False
+)
+WORKERS: Final = Table(
+    name="worker",
+    row=WorkerRow,
+    key=("name",),
+    order="key",
+    owner="name",
+    is_durable=False,
+)
 
 TABLES: Final[tuple[Table[Any], ...]] = (
     PENDING,

@@ -49,11 +49,16 @@ class Table(Struct, Generic[Row], frozen=True, kw_only=True):
         Raises:
             ValueError: A store would have to look at every row.
         """
-        if not columns or any(columns == frozenset(each) for each in (self.key, *self.indexes, *self.scans)):
+        if not columns or any(
+            columns == frozenset(each)
+            for each in (self.key, *self.indexes, *self.scans)
+        ):
             return
         raise ValueError(f"{self.name} has no index on {', '.join(sorted(columns))}")
 
 
 def optional_columns(table: Table[Any]) -> frozenset[str]:
     """The columns that may hold nothing."""
-    return frozenset(field.name for field in structs.fields(table.row) if field.default is None)
+    return frozenset(
+        field.name for field in structs.fields(table.row) if field.default is None
+    )

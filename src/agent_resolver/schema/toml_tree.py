@@ -14,11 +14,16 @@ from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _PATH = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
-_STATEMENT = re.compile(rf"[ \t]*(?:(?P<brackets>\[\[?)[ \t]*(?P<table>{_PATH})[ \t]*\]\]?|(?P<pair>{_PATH})[ \t]*=)")
-_TOKEN = re.compile(
-    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\.|[^"\\])*"|'[^']*'|#[^\n]*|[][{}\n]''', re.DOTALL
+_STATEMENT = re.compile(
+    rf"[ \t]*(?:(?P<brackets>\[\[?)[ \t]*(?P<table>{_PATH})[ \t]*\]\]?|(?P<pair>{_PATH})[ \t]*=)"
 )
-_ERROR = re.compile(r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+_TOKEN = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\.|[^"\\])*"|'[^']*'|#[^\n]*|[][{}\n]''',
+    re.DOTALL,
+)
+_ERROR = re.compile(
+    r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
+)
 _LONG_NUMBER = re.compile(rf"[0-9][0-9_]{{{MAX_INTEGER_DIGITS},}}")
 
 _Path = tuple[str | int, ...]
@@ -40,7 +45,8 @@ def parse_toml(text: str) -> Node:
     except RecursionError:
         raise _too_deep((1, 1)) from None
     except ValueError:
-        # The standard library lets through what Python says of a number with thousands of digits.
+        # The standard library lets through what Python says of a number with thousands
+        # of digits.
         found = _LONG_NUMBER.search(text)
         raise _too_long(Lines(text).place(found.start() if found else 0)) from None
     return _make_node(document, (), _find_places(text), (1, 1))
@@ -55,16 +61,22 @@ def _syntax_error(text: str, message: str) -> Unreadable:
     found = _ERROR.fullmatch(message)
     problem = found["problem"] if found else message
     end = Lines(text).place(len(text))
-    place = (int(found["line"]), int(found["column"])) if found and found["line"] else end
+    place = (
+        (int(found["line"]), int(found["column"])) if found and found["line"] else end
+    )
     return unreadable(IssueCode.SYNTAX, f"Invalid TOML: {problem}", place)
 
 
 def _too_deep(place: _Place) -> Unreadable:
-    return unreadable(IssueCode.LIMIT, f"Values nest deeper than {MAX_DEPTH} levels", place)
+    return unreadable(
+        IssueCode.LIMIT, f"Values nest deeper than {MAX_DEPTH} levels", place
+    )
 
 
 def _too_long(place: _Place) -> Unreadable:
-    return unreadable(IssueCode.LIMIT, f"A number has more than {MAX_INTEGER_DIGITS} digits", place)
+    return unreadable(
+        IssueCode.LIMIT, f"A number has more than {MAX_INTEGER_DIGITS} digits", place
+    )
 
 
 def _find_places(text: str) -> _Places:
@@ -76,7 +88,12 @@ def _find_places(text: str) -> _Places:
     while at < len(text):
         if found := _STATEMENT.match(text, at):
             keys = _split_keys(found["table"] or found["pair"])
-            path = _resolve_path(() if found["table"] else table, keys, lengths, is_element=found["brackets"] == "[[")
+            path = _resolve_path(
+                () if found["table"] else table,
+                keys,
+                lengths,
+                is_element=found["brackets"] == "[[",
+            )
             table = path if found["table"] else table
             place = lines.place(found.start("table" if found["table"] else "pair"))
             for length in range(1, len(path) + 1):
@@ -85,7 +102,9 @@ def _find_places(text: str) -> _Places:
     return places
 
 
-def _resolve_path(base: _Path, keys: list[str], lengths: dict[_Path, int], *, is_element: bool) -> _Path:
+def _resolve_path(
+    base: _Path, keys: list[str], lengths: dict[_Path, int], *, is_element: bool
+) -> _Path:
     """Where `keys` lead from `base`: through the last element of every array of tables, or to its next one."""
     path = base
     for step, key in enumerate(keys, start=1):
@@ -112,33 +131,47 @@ def _end_of_statement(text: str, at: int) -> int:
 
 
 def _split_keys(path: str) -> list[str]:
-    return [_unquote_key(key) if key[0] in "\"'" else key for key in re.findall(_KEY, path)]
+    return [
+        _unquote_key(key) if key[0] in "\"'" else key for key in re.findall(_KEY, path)
+    ]
 
 
 def _unquote_key(key: str) -> str:
     return next(iter(tomllib.loads(f"{key} = 0")))
 
 
-def _make_node(value: Any, path: _Path, places: _Places, above: _Place, depth: int = 1) -> Node:  # noqa: ANN401
+def _make_node(
+    value: Any,  # noqa: ANN401
+    path: _Path,
+    places: _Places,
+    above: _Place,
+    depth: int = 1,
+) -> Node:
     place = places.get(path, above)
     if depth > MAX_DEPTH:
         raise _too_deep(place)
     match value:
         case dict():
             items = (
-                Item(key, *places.get((*path, key), place), _make_node(child, (*path, key), places, place, depth + 1))
+                Item(
+                    key,
+                    *places.get((*path, key), place),
+                    _make_node(child, (*path, key), places, place, depth + 1),
+                )
                 for key, child in value.items()
             )
             return Mapping(tuple(items), *place)
         case list() | tuple():
             children = (
-                _make_node(child, (*path, position), places, place, depth + 1) for position, child in enumerate(value)
+                _make_node(child, (*path, position), places, place, depth + 1)
+                for position, child in enumerate(value)
             )
             return Sequence(tuple(children), *place)
         case str():
             return Scalar(value, *place)
         case None:
-            # TOML has none, but values that stand in no file may come from YAML or JSON.
+            # TOML has none, but values that stand in no file may come from YAML or
+            # JSON.
             return Scalar(None, *place, source="null")
         case bool():
             return Scalar(value, *place, source=str(value).lower())
@@ -147,4 +180,9 @@ def _make_node(value: Any, path: _Path, places: _Places, above: _Place, depth: i
         case int() | float():
             return Scalar(value, *place, source=str(value))
     # As text it would read otherwise than the file spells it.
-    raise unreadable(IssueCode.INVALID_TYPE, "No key takes a date or time", place, hint="write it in quotes")
+    raise unreadable(
+        IssueCode.INVALID_TYPE,
+        "No key takes a date or time",
+        place,
+        hint="write it in quotes",
+    )

@@ -24,7 +24,11 @@ def tool_names(node: Node, *, splits_at_blanks: bool = False) -> tuple[str, ...]
         splits_at_blanks: True if a blank separates names as well, as in the `allowed-tools` of skills.
     """
     texts = map(_scalar_text, node.items if isinstance(node, Sequence) else (node,))
-    names = (name for text in texts for name in _split_names(text, splits_at_blanks=splits_at_blanks))
+    names = (
+        name
+        for text in texts
+        for name in _split_names(text, splits_at_blanks=splits_at_blanks)
+    )
     return tuple(dict.fromkeys(names))
 
 
@@ -32,7 +36,9 @@ def tool_list_faults(node: Node) -> Iterator[Issue]:
     """The values that cannot be a list of tools, or the name of one."""
     if isinstance(node, Mapping) or _is_number_or_boolean(node):
         message = f"Expected a list of tools, received {kind(node)}"
-        yield located(node, IssueCode.INVALID_TYPE, message, hint="list the names of the tools")
+        yield located(
+            node, IssueCode.INVALID_TYPE, message, hint="list the names of the tools"
+        )
     for position, item in enumerate(node.items if isinstance(node, Sequence) else ()):
         if not isinstance(item, Scalar) or _is_number_or_boolean(item):
             message = f"Expected the name of a tool, received {kind(item)}"
@@ -42,7 +48,11 @@ def tool_list_faults(node: Node) -> Iterator[Issue]:
 def is_tool_name(name: str) -> bool:
     """False for what is left of a list that could not be read as one, such as `[Bash` or `Bash(rm`."""
     called, _, _ = name.partition("(")
-    return bool(called) and name.count("(") == name.count(")") and not _BRACKETS.search(called)
+    return (
+        bool(called)
+        and name.count("(") == name.count(")")
+        and not _BRACKETS.search(called)
+    )
 
 
 def _scalar_text(node: Node) -> str:
@@ -53,7 +63,11 @@ def _scalar_text(node: Node) -> str:
 
 
 def _is_number_or_boolean(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.value is not None and not isinstance(node.value, str)
+    return (
+        isinstance(node, Scalar)
+        and node.value is not None
+        and not isinstance(node.value, str)
+    )
 
 
 def _split_names(text: str, *, splits_at_blanks: bool) -> list[str]:

@@ -75,10 +75,22 @@ def plain(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of six types
 
 
 def located(
-    node: Node | Item, code: IssueCode, message: str, severity: Severity = Severity.ERROR, hint: str = ""
+    node: Node | Item,
+    code: IssueCode,
+    message: str,
+    severity: Severity = Severity.ERROR,
+    hint: str = "",
 ) -> Issue:
     """An issue at the place of `node`."""
-    return Issue(at=(), code=code, message=message, severity=severity, hint=hint, line=node.line, column=node.column)
+    return Issue(
+        at=(),
+        code=code,
+        message=message,
+        severity=severity,
+        hint=hint,
+        line=node.line,
+        column=node.column,
+    )
 
 
 def find(node: Node, path: Iterable[str | int]) -> Node | Item:

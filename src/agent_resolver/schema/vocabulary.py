@@ -5,12 +5,16 @@ from typing import Annotated, Final, Literal, get_args
 from msgspec import Meta
 
 Residency = Literal["any", "us-only", "eu-only"]
-Sensitivity = Literal["public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"]
+Sensitivity = Literal[
+    "public", "internal", "confidential", "pii.low", "pii.moderate", "pii.high"
+]
 Transport = Literal["stdio", "streamable-http", "sse"]
 EndpointTransport = Literal["streamable-http", "sse"]
 Status = Literal["active", "deprecated", "deleted"]
 
-SENSITIVITY_RANK: Final[dict[Sensitivity, int]] = {level: rank for rank, level in enumerate(get_args(Sensitivity))}
+SENSITIVITY_RANK: Final[dict[Sensitivity, int]] = {
+    level: rank for rank, level in enumerate(get_args(Sensitivity))
+}
 
 DECLARED_ORDER: Final[dict[frozenset[str], tuple[str, ...]]] = {
     frozenset(get_args(words)): get_args(words)
@@ -47,6 +51,8 @@ Prose = Annotated[str, Meta(extra={"lines": True})]
 """Text of several lines, without any other control characters."""
 Identifier = Annotated[str, text(SEPARATORS)]
 Endpoint = Annotated[str, text("|")]
-EnvironmentName = Annotated[str, text("=", why="only the name of a variable belongs here, never its value")]
+EnvironmentName = Annotated[
+    str, text("=", why="only the name of a variable belongs here, never its value")
+]
 AgentName = Annotated[str, text(empty="Agent name is required")]
 AgentVersion = Annotated[str, text(empty="Agent version is required")]

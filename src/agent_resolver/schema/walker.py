@@ -14,7 +14,15 @@ from typing import Any
 from msgspec import Struct, inspect, structs
 
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
-from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, kind, located
+from agent_resolver.schema.tree import (
+    Item,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    kind,
+    located,
+)
 from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS, DECLARED_ORDER
 
 _CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
@@ -40,7 +48,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{words[near[0]]}`?" if near else ""
 
 
-def _check_node(node: Node, expected: inspect.Type, extra: dict[str, Any]) -> Iterator[Issue]:
+def _check_node(
+    node: Node, expected: inspect.Type, extra: dict[str, Any]
+) -> Iterator[Issue]:
     match expected:
         case inspect.Metadata():
             yield from _check_node(node, expected.type, expected.extra or _ABSENT)
@@ -67,11 +77,28 @@ def _check_type(node: Node, expected: str) -> Iterator[Issue]:
     if received == expected:
         return
     hint = ""
-    if isinstance(node, Scalar) and expected == "string" and received in {"number", "boolean"}:
-        hint = f'quote it: "{node.source}"' if len(node.source) <= _LONG else "put it in quotes"
-    elif isinstance(node, Scalar) and expected == "boolean" and node.value in _SPOKEN_BOOLEANS:
+    if (
+        isinstance(node, Scalar)
+        and expected == "string"
+        and received in {"number", "boolean"}
+    ):
+        hint = (
+            f'quote it: "{node.source}"'
+            if len(node.source) <= _LONG
+            else "put it in quotes"
+        )
+    elif (
+        isinstance(node, Scalar)
+        and expected == "boolean"
+        and node.value in _SPOKEN_BOOLEANS
+    ):
         hint = "write `true` or `false`"
-    yield located(node, IssueCode.INVALID_TYPE, f"Expected {expected}, received {received}", hint=hint)
+    yield located(
+        node,
+        IssueCode.INVALID_TYPE,
+        f"Expected {expected}, received {received}",
+        hint=hint,
+    )
 
 
 def _check_union(node: Node, expected: inspect.UnionType) -> Iterator[Issue]:
@@ -80,12 +107,20 @@ def _check_union(node: Node, expected: inspect.UnionType) -> Iterator[Issue]:
     if kind(node) == "null" and len(types) < len(expected.types):
         return
     is_object = isinstance(node, Mapping)
-    fitting = (each for each in types if isinstance(each, inspect.StructType) is is_object)
+    fitting = (
+        each for each in types if isinstance(each, inspect.StructType) is is_object
+    )
     yield from _check_node(node, next(fitting, types[0]), _ABSENT)
 
 
-def _check_number(node: Node, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
-    if not isinstance(node, Scalar) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
+def _check_number(
+    node: Node, expected: inspect.FloatType | inspect.IntType
+) -> Iterator[Issue]:
+    if (
+        not isinstance(node, Scalar)
+        or not isinstance(node.value, int | float)
+        or isinstance(node.value, bool)
+    ):
         yield from _check_type(node, "number")
     elif isinstance(expected, inspect.IntType) and not isinstance(node.value, int):
         yield located(node, IssueCode.INVALID_TYPE, "Expected integer, received float")
@@ -95,7 +130,9 @@ def _check_number(node: Node, expected: inspect.FloatType | inspect.IntType) -> 
         yield from _check_range(node, node.value, expected)
 
 
-def _check_range(node: Node, value: float, expected: inspect.FloatType | inspect.IntType) -> Iterator[Issue]:
+def _check_range(
+    node: Node, value: float, expected: inspect.FloatType | inspect.IntType
+) -> Iterator[Issue]:
     above, least, most = expected.gt, expected.ge, expected.le
     if most is not None and least is not None:
         words = f"Must be from {least} to {most}"
@@ -103,7 +140,9 @@ def _check_range(node: Node, value: float, expected: inspect.FloatType | inspect
         words = f"Must be more than {above} and at most {most}"
     else:
         words = f"Must be {least} or more"
-    is_low = (above is not None and value <= above) or (least is not None and value < least)
+    is_low = (above is not None and value <= above) or (
+        least is not None and value < least
+    )
     if is_low or (most is not None and value > most):
         yield located(node, IssueCode.OUT_OF_RANGE, words)
 
@@ -112,32 +151,61 @@ def _check_literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
     words = frozenset(map(str, values))
     listed = " | ".join(map(repr, DECLARED_ORDER.get(words, values)))
     if not isinstance(node, Scalar) or type(node.value) is not type(values[0]):
-        yield located(node, IssueCode.INVALID_TYPE, f"Expected {listed}, received {kind(node)}")
+        yield located(
+            node, IssueCode.INVALID_TYPE, f"Expected {listed}, received {kind(node)}"
+        )
     elif node.value not in values:
         received = node.source or f"'{node.value}'"
         message = f"Invalid enum value. Expected {listed}, received {received}"
-        yield located(node, IssueCode.INVALID_ENUM, message, hint=suggestion(str(node.value), words))
+        yield located(
+            node,
+            IssueCode.INVALID_ENUM,
+            message,
+            hint=suggestion(str(node.value), words),
+        )
 
 
-def _check_string(node: Node, expected: inspect.StrType, extra: dict[str, Any]) -> Iterator[Issue]:
+def _check_string(
+    node: Node, expected: inspect.StrType, extra: dict[str, Any]
+) -> Iterator[Issue]:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         yield from _check_type(node, "string")
         return
     if len(node.value) < (expected.min_length or 0):
-        yield located(node, IssueCode.EMPTY, extra.get("empty", "String must contain at least 1 character(s)"))
-    if "form" in extra and expected.pattern and not re.fullmatch(expected.pattern, node.value):
+        yield located(
+            node,
+            IssueCode.EMPTY,
+            extra.get("empty", "String must contain at least 1 character(s)"),
+        )
+    if (
+        "form" in extra
+        and expected.pattern
+        and not re.fullmatch(expected.pattern, node.value)
+    ):
         yield located(node, IssueCode.FORM, f"Must be {extra['form']}")
-    if control := (_CONTROL_IN_LINES if extra.get("lines") else _CONTROL).search(node.value):
-        message = f"Must not contain control characters, found U+{ord(control.group()):04X}"
+    if control := (_CONTROL_IN_LINES if extra.get("lines") else _CONTROL).search(
+        node.value
+    ):
+        message = (
+            f"Must not contain control characters, found U+{ord(control.group()):04X}"
+        )
         yield located(node, IssueCode.CONTROL_CHARACTER, message)
-    if refused := [character for character in extra.get("refused", "") if character in node.value]:
+    if refused := [
+        character for character in extra.get("refused", "") if character in node.value
+    ]:
         listed = " or ".join(f"'{character}'" for character in refused)
         why = extra.get("why", "the hash of a lock separates fields by it")
         yield located(node, IssueCode.SEPARATOR, f"Must not contain {listed}: {why}")
     if hidden := next((c for c in node.value if unicodedata.category(c) == "Cf"), None):
         name = unicodedata.name(hidden, "a format character")
         message = f"Contains the invisible character U+{ord(hidden):04X} ({name})"
-        yield located(node, IssueCode.INVISIBLE_CHARACTER, message, severity=Severity.WARNING, hint="remove it")
+        yield located(
+            node,
+            IssueCode.INVISIBLE_CHARACTER,
+            message,
+            severity=Severity.WARNING,
+            hint="remove it",
+        )
 
 
 def _check_array(node: Node, expected: inspect.VarTupleType) -> Iterator[Issue]:
@@ -145,9 +213,17 @@ def _check_array(node: Node, expected: inspect.VarTupleType) -> Iterator[Issue]:
         yield from _check_type(node, "array")
         return
     if len(node.items) < (expected.min_length or 0):
-        yield located(node, IssueCode.EMPTY, f"Array must contain at least {expected.min_length} element(s)")
+        yield located(
+            node,
+            IssueCode.EMPTY,
+            f"Array must contain at least {expected.min_length} element(s)",
+        )
     if expected.max_length is not None and len(node.items) > expected.max_length:
-        yield located(node, IssueCode.LIMIT, f"Array must contain at most {expected.max_length} element(s)")
+        yield located(
+            node,
+            IssueCode.LIMIT,
+            f"Array must contain at most {expected.max_length} element(s)",
+        )
     for position, item in enumerate(node.items):
         for found in _check_node(item, expected.item_type, _ABSENT):
             yield found.within(position)
@@ -160,7 +236,9 @@ def _check_dictionary(node: Node, expected: inspect.DictType) -> Iterator[Issue]
     for item in node.items:
         key = Scalar(item.key, item.line, item.column)
         yield from _place_at_key(item, _check_node(key, expected.key_type, _ABSENT))
-        yield from _place_at_key(item, _check_node(item.value, expected.value_type, _ABSENT))
+        yield from _place_at_key(
+            item, _check_node(item.value, expected.value_type, _ABSENT)
+        )
 
 
 def _check_struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
@@ -174,7 +252,9 @@ def _check_struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
             yield located(node, IssueCode.REQUIRED, "Required").within(name)
     for item in node.items:
         if item.key in fields:
-            yield from _place_at_key(item, _check_node(item.value, fields[item.key].type, _ABSENT))
+            yield from _place_at_key(
+                item, _check_node(item.value, fields[item.key].type, _ABSENT)
+            )
         else:
             hint = suggestion(item.key, fields.keys() - present)
             yield _unknown_key(item, hint)
@@ -182,14 +262,22 @@ def _check_struct(node: Node, expected: inspect.StructType) -> Iterator[Issue]:
 
 def _unknown_key(item: Item, hint: str) -> Issue:
     return located(
-        item, IssueCode.UNKNOWN_KEY, "Unknown key, it has no effect", severity=Severity.WARNING, hint=hint
+        item,
+        IssueCode.UNKNOWN_KEY,
+        "Unknown key, it has no effect",
+        severity=Severity.WARNING,
+        hint=hint,
     ).within(item.key)
 
 
 def _place_at_key(item: Item, issues: Iterable[Issue]) -> Iterator[Issue]:
     """Issues of the value itself are placed at its key, where a reader looks for them."""
     for found in issues:
-        placed = found if found.at else structs.replace(found, line=item.line, column=item.column)
+        placed = (
+            found
+            if found.at
+            else structs.replace(found, line=item.line, column=item.column)
+        )
         yield placed.within(item.key)
 
 
@@ -199,8 +287,12 @@ def _duplicate_keys(node: Node) -> Iterator[Issue]:
             first: dict[str, Item] = {}
             for item in node.items:
                 if item.key in first:
-                    message = f"Duplicate key, first given on line {first[item.key].line}"
-                    yield located(item, IssueCode.DUPLICATE_KEY, message).within(item.key)
+                    message = (
+                        f"Duplicate key, first given on line {first[item.key].line}"
+                    )
+                    yield located(item, IssueCode.DUPLICATE_KEY, message).within(
+                        item.key
+                    )
                 first.setdefault(item.key, item)
                 for found in _duplicate_keys(item.value):
                     yield found.within(item.key)

@@ -10,14 +10,20 @@ from msgspec import Struct
 from agent_resolver.schema.errors import InvalidWorkflow
 from agent_resolver.schema.front_matter import Document, split
 from agent_resolver.schema.issue import Issue, IssueCode
-from agent_resolver.schema.limit import MAX_WORKFLOW_HEADING, MAX_WORKFLOW_STEPS, MAX_WORKFLOW_TEXT
+from agent_resolver.schema.limit import (
+    MAX_WORKFLOW_HEADING,
+    MAX_WORKFLOW_STEPS,
+    MAX_WORKFLOW_TEXT,
+)
 from agent_resolver.schema.mention import Mention, find_mentions
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Lines, Unreadable, decode
 from agent_resolver.schema.vocabulary import CONTROL_CHARACTERS
 
 _LINE_BREAK: Final = re.compile(r"\r\n?")
 _CONTROL: Final = re.compile(f"(?![\t\n])[{CONTROL_CHARACTERS}]")
-_HEADING: Final = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?=[ \t]|$)(?P<words>.*)$", re.MULTILINE)
+_HEADING: Final = re.compile(
+    r"^ {0,3}(?P<marks>#{1,6})(?=[ \t]|$)(?P<words>.*)$", re.MULTILINE
+)
 # The information behind backticks has none itself: "```a``` b" is a line of text.
 _UNREAD: Final = re.compile(
     r"^ {0,3}(?P<fence>`{3,}(?![^\n]*`)|~{3,}).*?(?P<closed>^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
@@ -102,7 +108,9 @@ def parse_workflow(raw: bytes) -> Workflow:
     source = _Source(text, len(text) - len(body))
     workflow = source.read_workflow()
     if source.issues:
-        raise InvalidWorkflow(sorted(source.issues, key=lambda issue: (issue.line, issue.column)))
+        raise InvalidWorkflow(
+            sorted(source.issues, key=lambda issue: (issue.line, issue.column))
+        )
     return workflow
 
 
@@ -124,8 +132,12 @@ class _Source:
     def read_workflow(self) -> Workflow:
         """All sections, as far as they can be read; what is wrong with them is in `issues`."""
         if control := _CONTROL.search(self._text):
-            message = f"Must not contain control characters, found U+{ord(control[0]):04X}"
-            self._note(IssueCode.CONTROL_CHARACTER, message, control.start(), hint="remove it")
+            message = (
+                f"Must not contain control characters, found U+{ord(control[0]):04X}"
+            )
+            self._note(
+                IssueCode.CONTROL_CHARACTER, message, control.start(), hint="remove it"
+            )
         readable = self._readable_text()
         headings = list(_HEADING.finditer(readable, self._start))
         has_title = bool(headings) and headings[0]["marks"] == "#"
@@ -135,7 +147,10 @@ class _Source:
         if not steps:
             message = "No heading below the title" if title else "No heading"
             self._note(
-                IssueCode.REQUIRED, message, self._start, hint="begin each step with a line such as `## Analysis`"
+                IssueCode.REQUIRED,
+                message,
+                self._start,
+                hint="begin each step with a line such as `## Analysis`",
             )
         return Workflow(title=title, sections=tuple(self._sections(readable, steps)))
 
@@ -146,9 +161,19 @@ class _Source:
             place = self._start + found.start()
             # One that is left open hides every step behind it.
             if found["fence"] and not found["closed"]:
-                self._note(IssueCode.SYNTAX, "The block of code is not closed", place, hint="close it")
+                self._note(
+                    IssueCode.SYNTAX,
+                    "The block of code is not closed",
+                    place,
+                    hint="close it",
+                )
             if not found["fence"] and not found["ended"]:
-                self._note(IssueCode.SYNTAX, "The comment is not closed", place, hint="close it with `-->`")
+                self._note(
+                    IssueCode.SYNTAX,
+                    "The comment is not closed",
+                    place,
+                    hint="close it with `-->`",
+                )
             return _VISIBLE.sub(" ", found[0])
 
         return self._text[: self._start] + _UNREAD.sub(blank, self._text[self._start :])
@@ -158,31 +183,46 @@ class _Source:
         for mention in islice(find_mentions(readable[:end]), MAX_WORKFLOW_STEPS):
             message = "An agent is mentioned above the first step"
             self._note(
-                IssueCode.SYNTAX, message, mention.start, hint="mention it below a heading such as `## Analysis`"
+                IssueCode.SYNTAX,
+                message,
+                mention.start,
+                hint="mention it below a heading such as `## Analysis`",
             )
 
-    def _sections(self, readable: str, headings: list[re.Match[str]]) -> Iterator[WorkflowSection]:
+    def _sections(
+        self, readable: str, headings: list[re.Match[str]]
+    ) -> Iterator[WorkflowSection]:
         ends = [*(heading.start() for heading in headings[1:]), len(readable)]
         count = 0
         for heading, end in zip(headings, ends, strict=False):
             section = self._section(readable, heading, end)
             count += max(1, len(section.mentions))
             if count > MAX_WORKFLOW_STEPS:
-                # What follows is not looked at: of a thousand headings, each might have its own fault.
+                # What follows is not looked at: of a thousand headings, each might have
+                # its own fault.
                 message = f"A workflow has at most {MAX_WORKFLOW_STEPS} steps"
-                self._note(IssueCode.LIMIT, message, heading.start(), hint="make two workflows of it")
+                self._note(
+                    IssueCode.LIMIT,
+                    message,
+                    heading.start(),
+                    hint="make two workflows of it",
+                )
                 return
             self._check_section(section, heading.start())
             yield section
 
-    def _section(self, readable: str, heading: re.Match[str], end: int) -> WorkflowSection:
+    def _section(
+        self, readable: str, heading: re.Match[str], end: int
+    ) -> WorkflowSection:
         line, _ = self._lines.place(heading.start())
         mentions = find_mentions(readable[heading.start() : end])
         return WorkflowSection(
             heading=self._heading_text(heading),
             text=self._text[heading.end() : end].strip(),
             line=line,
-            mentions=tuple(self._placed(mention, heading.start()) for mention in mentions),
+            mentions=tuple(
+                self._placed(mention, heading.start()) for mention in mentions
+            ),
         )
 
     def _placed(self, mention: Mention, start: int) -> SectionMention:
@@ -190,12 +230,29 @@ class _Source:
 
     def _check_section(self, section: WorkflowSection, start: int) -> None:
         if not section.heading:
-            self._note(IssueCode.EMPTY, "The heading has no words", start, hint="say what the step is about")
+            self._note(
+                IssueCode.EMPTY,
+                "The heading has no words",
+                start,
+                hint="say what the step is about",
+            )
         if not section.mentions:
-            self._note(IssueCode.REQUIRED, "No agent is mentioned", start, hint=_HINT, at=section.at)
+            self._note(
+                IssueCode.REQUIRED,
+                "No agent is mentioned",
+                start,
+                hint=_HINT,
+                at=section.at,
+            )
         if len(section.text) > MAX_WORKFLOW_TEXT:
             message = f"The text of a step has at most {MAX_WORKFLOW_TEXT:,} characters"
-            self._note(IssueCode.LIMIT, message, start, hint="make two steps of it", at=section.at)
+            self._note(
+                IssueCode.LIMIT,
+                message,
+                start,
+                hint="make two steps of it",
+                at=section.at,
+            )
 
     def _heading_text(self, heading: re.Match[str]) -> str:
         """The words of a heading, without the `#` that may end it."""
@@ -204,9 +261,23 @@ class _Source:
         text = opened.rstrip() if opened.endswith((" ", "\t")) or not opened else words
         if len(text) > MAX_WORKFLOW_HEADING:
             message = f"A heading has at most {MAX_WORKFLOW_HEADING} characters"
-            self._note(IssueCode.LIMIT, message, heading.start(), hint="move the rest below it")
+            self._note(
+                IssueCode.LIMIT, message, heading.start(), hint="move the rest below it"
+            )
         return text
 
-    def _note(self, code: IssueCode, message: str, offset: int, *, hint: str, at: tuple[str, ...] = ()) -> None:
+    def _note(
+        self,
+        code: IssueCode,
+        message: str,
+        offset: int,
+        *,
+        hint: str,
+        at: tuple[str, ...] = (),
+    ) -> None:
         line, column = self._lines.place(offset)
-        self.issues.append(Issue(at=at, code=code, message=message, hint=hint, line=line, column=column))
+        self.issues.append(
+            Issue(
+                at=at, code=code, message=message, hint=hint, line=line, column=column
+            )
+        )

@@ -50,17 +50,25 @@ def parse_yaml(text: str, line: int = 1, *, most: int = MAX_YAML_NODES) -> Node:
     """
     lines = Lines(text, line)
     if found := _LINE_SEPARATOR.search(text):
-        # In YAML 1.2 these are characters like any other; the library ends a line there, as YAML 1.1 did, so that a
-        # comment could hide keys from whoever reads the file in an editor.
+        # In YAML 1.2 these are characters like any other; the library ends a line
+        # there, as YAML 1.1 did, so that a comment could hide keys from whoever reads
+        # the file in an editor.
         message = f"U+{ord(found.group()):04X} is not allowed: it ends a line for some readers and not for others"
         place = lines.place(found.start())
-        raise unreadable(IssueCode.CONTROL_CHARACTER, message, place, hint="remove it, or escape it in double quotes")
+        raise unreadable(
+            IssueCode.CONTROL_CHARACTER,
+            message,
+            place,
+            hint="remove it, or escape it in double quotes",
+        )
     try:
         return _Builder(lines, most).build(yaml.parse(text, Loader=yaml.CSafeLoader))
     except ReaderError as error:
         place = lines.place(text.index(chr(error.character)))
         message = f"Control character U+{error.character:04X} is not allowed"
-        raise unreadable(IssueCode.CONTROL_CHARACTER, message, place, hint="remove it") from None
+        raise unreadable(
+            IssueCode.CONTROL_CHARACTER, message, place, hint="remove it"
+        ) from None
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, lines) from None
 
@@ -69,7 +77,12 @@ def _syntax_error(error: yaml.MarkedYAMLError, lines: Lines) -> Unreadable:
     problem = error.problem or "not YAML"
     context = f" {error.context}" if error.context else ""
     place = _place_of_mark(error.problem_mark, lines)
-    return unreadable(IssueCode.SYNTAX, f"Invalid YAML: {problem}{context}", place, hint=_HINTS.get(problem, ""))
+    return unreadable(
+        IssueCode.SYNTAX,
+        f"Invalid YAML: {problem}{context}",
+        place,
+        hint=_HINTS.get(problem, ""),
+    )
 
 
 def _place_of_mark(mark: Any, lines: Lines) -> tuple[int, int]:  # noqa: ANN401 - the stubs do not know the marks of libyaml
@@ -93,11 +106,17 @@ class _Builder:
             match event:
                 case yaml.DocumentStartEvent() if root is not None:
                     raise unreadable(
-                        IssueCode.SYNTAX, "Invalid YAML: a second document starts here", self._place(event)
+                        IssueCode.SYNTAX,
+                        "Invalid YAML: a second document starts here",
+                        self._place(event),
                     )
                 case yaml.NodeEvent():
                     root = self._node(event, events, 1)
-        return Mapping((), *self._lines.place(0)) if root is None or _is_nothing(root) else root
+        return (
+            Mapping((), *self._lines.place(0))
+            if root is None or _is_nothing(root)
+            else root
+        )
 
     def _place(self, event: yaml.Event) -> tuple[int, int]:
         return _place_of_mark(event.start_mark, self._lines)
@@ -106,14 +125,22 @@ class _Builder:
         self._nodes += nodes
         if self._nodes > self._most:
             message = f"More than {self._most} values, aliases expanded"
-            raise unreadable(IssueCode.LIMIT, message, self._place(event), hint="use fewer aliases")
+            raise unreadable(
+                IssueCode.LIMIT, message, self._place(event), hint="use fewer aliases"
+            )
 
     def _reach(self, depth: int, event: yaml.Event) -> None:
         self._lowest = max(self._lowest, depth)
         if depth > MAX_DEPTH:
-            raise unreadable(IssueCode.LIMIT, f"Values nest deeper than {MAX_DEPTH} levels", self._place(event))
+            raise unreadable(
+                IssueCode.LIMIT,
+                f"Values nest deeper than {MAX_DEPTH} levels",
+                self._place(event),
+            )
 
-    def _node(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+    def _node(
+        self, event: yaml.Event, events: Iterator[yaml.Event], depth: int
+    ) -> Node:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         nodes, lowest, self._lowest = self._nodes, self._lowest, 0
@@ -129,7 +156,9 @@ class _Builder:
         self._lowest = max(self._lowest, lowest)
         return node
 
-    def _content(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+    def _content(
+        self, event: yaml.Event, events: Iterator[yaml.Event], depth: int
+    ) -> Node:
         place = self._place(event)
         match event:
             case yaml.MappingStartEvent():
@@ -158,9 +187,13 @@ class _Builder:
             line, column = self._place(event)
             key = self._node(event, events, depth + 1)
             if not isinstance(key, Scalar):
-                raise unreadable(IssueCode.SYNTAX, "A key must be a plain word", (line, column))
+                raise unreadable(
+                    IssueCode.SYNTAX, "A key must be a plain word", (line, column)
+                )
             spelling = key.value if isinstance(key.value, str) else key.source
-            yield Item(spelling, line, column, self._node(next(events), events, depth + 1))
+            yield Item(
+                spelling, line, column, self._node(next(events), events, depth + 1)
+            )
 
     def _elements(self, events: Iterator[yaml.Event], depth: int) -> Iterator[Node]:
         for event in events:
@@ -176,7 +209,12 @@ def _is_nothing(node: Node) -> bool:
 def _check_tag(tag: str | None, expected: str, place: tuple[int, int]) -> None:
     if tag not in {None, "!", f"{_TAG}{expected}"}:
         shown = str(tag).replace(_TAG, "!!")
-        raise unreadable(IssueCode.SYNTAX, f"Tag `{shown}` is not allowed here", place, hint="remove the tag")
+        raise unreadable(
+            IssueCode.SYNTAX,
+            f"Tag `{shown}` is not allowed here",
+            place,
+            hint="remove the tag",
+        )
 
 
 def _make_scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
@@ -187,7 +225,9 @@ def _make_scalar(event: yaml.ScalarEvent, place: tuple[int, int]) -> Scalar:
     found = _CORE_SCHEMA.fullmatch(source)
     tag = (found.lastgroup if found else None) or "str"
     _check_tag(event.tag, tag, place)
-    return Scalar(_parse_scalar(source, tag), *place, source="" if tag == "str" else source)
+    return Scalar(
+        _parse_scalar(source, tag), *place, source="" if tag == "str" else source
+    )
 
 
 def _parse_scalar(source: str, tag: str) -> str | float | bool | None:

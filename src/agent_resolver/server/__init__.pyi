@@ -7,7 +7,11 @@ from agent_resolver.server.auth import (
 from agent_resolver.server.errors import CannotServe as CannotServe
 from agent_resolver.server.inbox import inbox_tools as inbox_tools
 from agent_resolver.server.listening import open_listener as open_listener
-from agent_resolver.server.mcp_server import NAME as NAME, AgentServer as AgentServer, agent_server as agent_server
+from agent_resolver.server.mcp_server import (
+    NAME as NAME,
+    AgentServer as AgentServer,
+    agent_server as agent_server,
+)
 from agent_resolver.server.notification import Notices as Notices
 from agent_resolver.server.probe import Answer as Answer, Probes as Probes
 from agent_resolver.server.prompt import AgentPrompts as AgentPrompts
@@ -23,4 +27,7 @@ from agent_resolver.server.tool import (
 )
 from agent_resolver.server.transport import serve_http as serve_http
 from agent_resolver.server.waiting_call import WaitingCalls as WaitingCalls
-from agent_resolver.server.watch import keep_up as keep_up, tell_of_tools as tell_of_tools
+from agent_resolver.server.watch import (
+    keep_up as keep_up,
+    tell_of_tools as tell_of_tools,
+)

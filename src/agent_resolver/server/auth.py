@@ -8,8 +8,14 @@ from typing import Annotated, Final, Protocol
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.auth.routes import (
+    build_resource_metadata_url,
+    create_protected_resource_routes,
+)
+from mcp.server.transport_security import (
+    TransportSecurityMiddleware,
+    TransportSecuritySettings,
+)
 from msgspec import Struct
 from pydantic import AnyHttpUrl, TypeAdapter
 from pydantic.networks import UrlConstraints
@@ -28,7 +34,9 @@ from agent_resolver.server.tool import CALLER_KEY
 _log = logging.getLogger(__name__)
 
 # An issuer is compared to the letter, and without this it would get a slash at its end.
-_ADDRESS: Final[TypeAdapter[AnyHttpUrl]] = TypeAdapter(Annotated[AnyHttpUrl, UrlConstraints(preserve_empty_path=True)])
+_ADDRESS: Final[TypeAdapter[AnyHttpUrl]] = TypeAdapter(
+    Annotated[AnyHttpUrl, UrlConstraints(preserve_empty_path=True)]
+)
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _RETRY_SECONDS: Final = 15
 
@@ -63,7 +71,9 @@ def resource_of(audience: str, served: str, names: Sequence[str]) -> str:
     `names` are the hosts that clients may call it by, besides this machine.
     """
     parts = address(audience)
-    is_ours = parts is not None and (is_loopback(parts.hostname or "") or parts.hostname in names)
+    is_ours = parts is not None and (
+        is_loopback(parts.hostname or "") or parts.hostname in names
+    )
     return audience if is_ours else served
 
 
@@ -71,13 +81,23 @@ def metadata_routes(authentication: Authentication) -> list[Route]:
     """Where clients read who gives out tokens for this server, by RFC 9728: below its path, and at the root."""
     resource = _ADDRESS.validate_python(authentication.resource)
     [route] = create_protected_resource_routes(
-        resource, [_ADDRESS.validate_python(authentication.issuer)], list(authentication.scopes) or None
+        resource,
+        [_ADDRESS.validate_python(authentication.issuer)],
+        list(authentication.scopes) or None,
     )
     others = {_WELL_KNOWN, f"{_WELL_KNOWN}/mcp"} - {route.path}
-    return [route, *(Route(path, endpoint=route.endpoint, methods=["GET", "OPTIONS"]) for path in sorted(others))]
+    return [
+        route,
+        *(
+            Route(path, endpoint=route.endpoint, methods=["GET", "OPTIONS"])
+            for path in sorted(others)
+        ),
+    ]
 
 
-def authenticated(app: ASGIApp, authentication: Authentication, security: TransportSecuritySettings) -> ASGIApp:
+def authenticated(
+    app: ASGIApp, authentication: Authentication, security: TransportSecuritySettings
+) -> ASGIApp:
     """The application, for callers with a valid token alone; what `metadata_routes` serves is for everybody."""
     return _Guarded(app, authentication, security)
 
@@ -87,7 +107,15 @@ class _User(AuthenticatedUser):
 
     def __init__(self, caller: Caller, issuer: str) -> None:
         claims = {"iss": issuer}
-        super().__init__(AccessToken(token="", client_id=caller.app_id, scopes=[], subject=caller.id, claims=claims))
+        super().__init__(
+            AccessToken(
+                token="",
+                client_id=caller.app_id,
+                scopes=[],
+                subject=caller.id,
+                claims=claims,
+            )
+        )
 
 
 class _Guarded:
@@ -98,12 +126,21 @@ class _Guarded:
     whoever opened it.
     """
 
-    def __init__(self, app: ASGIApp, authentication: Authentication, security: TransportSecuritySettings) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        authentication: Authentication,
+        security: TransportSecuritySettings,
+    ) -> None:
         self._app = AuthContextMiddleware(app)
         self._authentication = authentication
         self._security = TransportSecurityMiddleware(security)
         self._open = {route.path for route in metadata_routes(authentication)}
-        self._metadata = str(build_resource_metadata_url(_ADDRESS.validate_python(authentication.resource)))
+        self._metadata = str(
+            build_resource_metadata_url(
+                _ADDRESS.validate_python(authentication.resource)
+            )
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -117,7 +154,11 @@ class _Guarded:
         caller = answer or await self._caller_or_refusal(request)
         if isinstance(caller, Caller):
             user = _User(caller, self._authentication.issuer)
-            await self._app({**scope, "user": user, "auth": AuthCredentials(), CALLER_KEY: caller}, receive, send)
+            await self._app(
+                {**scope, "user": user, "auth": AuthCredentials(), CALLER_KEY: caller},
+                receive,
+                send,
+            )
         else:
             await caller(scope, receive, send)
 
@@ -127,26 +168,54 @@ class _Guarded:
             case [credentials] if credentials.lower().startswith("bearer "):
                 return await self._verified(credentials[len("bearer ") :].strip())
             case [_, _, *_]:
-                return self._refusal(400, "invalid_request", "There is more than one Authorization header")
+                return self._refusal(
+                    400,
+                    "invalid_request",
+                    "There is more than one Authorization header",
+                )
             case _:
                 # RFC 6750, 3.1: where no token came there is no error to tell of.
-                return self._refusal(401, "", "", remedy=f"send a bearer token of {self._authentication.issuer}")
+                return self._refusal(
+                    401,
+                    "",
+                    "",
+                    remedy=f"send a bearer token of {self._authentication.issuer}",
+                )
 
     async def _verified(self, token: str) -> Caller | Response:
         try:
             return await self._authentication.verifier.caller(token)
         except InvalidToken as refused:
             _log.info("A token was refused: %s", refused.code)
-            return self._refusal(401, "invalid_token", str(refused), code=refused.code, remedy=refused.remedy)
+            return self._refusal(
+                401,
+                "invalid_token",
+                str(refused),
+                code=refused.code,
+                remedy=refused.remedy,
+            )
         except KeysUnavailable as problem:
             _log.warning("No token can be verified: %s", problem)
-            told = {"error": "temporarily_unavailable", "error_description": "The issuer's keys cannot be had now"}
+            told = {
+                "error": "temporarily_unavailable",
+                "error_description": "The issuer's keys cannot be had now",
+            }
             return JSONResponse(told, 503, {"Retry-After": str(_RETRY_SECONDS)})
 
-    def _refusal(self, status: int, error: str, description: str, **details: str) -> Response:
+    def _refusal(
+        self, status: int, error: str, description: str, **details: str
+    ) -> Response:
         told = {"error": error, "error_description": description}
-        challenge = {**told, "scope": " ".join(self._authentication.scopes), "resource_metadata": self._metadata}
-        said = ", ".join(f'{name}="{_quotable_text(value)}"' for name, value in challenge.items() if value)
+        challenge = {
+            **told,
+            "scope": " ".join(self._authentication.scopes),
+            "resource_metadata": self._metadata,
+        }
+        said = ", ".join(
+            f'{name}="{_quotable_text(value)}"'
+            for name, value in challenge.items()
+            if value
+        )
         body = {name: value for name, value in {**told, **details}.items() if value}
         return JSONResponse(body, status, {"WWW-Authenticate": f"Bearer {said}"})
 

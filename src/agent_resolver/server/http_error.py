@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 _BAD_REQUEST: Final = 400
 _LIBRARY_TEXT = re.compile(r"(Validation|Parse) error: ")
 _ANSWERS: Final = {
-    "Validation": (types.INVALID_REQUEST, "Invalid request: the body is not one JSON-RPC message"),
+    "Validation": (
+        types.INVALID_REQUEST,
+        "Invalid request: the body is not one JSON-RPC message",
+    ),
     "Parse": (types.PARSE_ERROR, "Parse error"),
 }
 
@@ -28,14 +31,21 @@ def plain_errors(app: "ASGIApp") -> "ASGIApp":
 
         async def send_plain(message: "Message") -> None:
             nonlocal start
-            if message["type"] == "http.response.start" and message["status"] == _BAD_REQUEST:
+            if (
+                message["type"] == "http.response.start"
+                and message["status"] == _BAD_REQUEST
+            ):
                 start = message  # Its length is known once the body is.
                 return
             if start is None:
                 await send(message)
                 return
             body = _plain_body(message.get("body", b""))
-            headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]
+            headers = [
+                pair
+                for pair in start.get("headers", ())
+                if pair[0].lower() != b"content-length"
+            ]
             if not message.get("more_body"):
                 headers.append((b"content-length", str(len(body)).encode()))
             await send({**start, "headers": headers})
@@ -56,4 +66,6 @@ def _plain_body(body: bytes) -> bytes:
     if found is None:
         return body
     code, message = _ANSWERS[found[1]]
-    return msgspec.json.encode({**document, "error": {"code": code, "message": message}})
+    return msgspec.json.encode(
+        {**document, "error": {"code": code, "message": message}}
+    )

@@ -48,7 +48,11 @@ class AgentServer(Server[Any]):
         """What the server can do; over HTTP the SDK asks without saying that lists change."""
         del notification_options
         return super().get_capabilities(
-            NotificationOptions(resources_changed=True, tools_changed=True, prompts_changed=True), *rest, **options
+            NotificationOptions(
+                resources_changed=True, tools_changed=True, prompts_changed=True
+            ),
+            *rest,
+            **options,
         )
 
 
@@ -94,16 +98,26 @@ def agent_server(
     )
     if tools.tasks is not None:
         _serve_tasks(server, tools.tasks)
-    server.add_notification_handler("notifications/initialized", types.NotificationParams, notices.initialized)
+    server.add_notification_handler(
+        "notifications/initialized", types.NotificationParams, notices.initialized
+    )
     return server
 
 
 def _serve_tasks(server: AgentServer, tasks: Tasks) -> None:
     server.extensions[EXTENSION] = {}
-    server.add_request_handler("tasks/get", types.GetTaskRequestParams, _guard_handler(tasks.get))
-    server.add_request_handler("tasks/update", UpdateTaskRequestParams, _guard_handler(tasks.update))
-    server.add_request_handler("tasks/cancel", types.CancelTaskRequestParams, _guard_handler(tasks.cancel))
-    server.add_request_handler("tasks/list", types.PaginatedRequestParams, _guard_handler(tasks.list))
+    server.add_request_handler(
+        "tasks/get", types.GetTaskRequestParams, _guard_handler(tasks.get)
+    )
+    server.add_request_handler(
+        "tasks/update", UpdateTaskRequestParams, _guard_handler(tasks.update)
+    )
+    server.add_request_handler(
+        "tasks/cancel", types.CancelTaskRequestParams, _guard_handler(tasks.cancel)
+    )
+    server.add_request_handler(
+        "tasks/list", types.PaginatedRequestParams, _guard_handler(tasks.list)
+    )
 
 
 def _guard_handler(

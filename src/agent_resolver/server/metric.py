@@ -44,7 +44,9 @@ class ServedProcess:
         """True once there is a state: a server makes one with the first call, and looking for it must not."""
         if not self._is_state_known:
             # In a thread: the state may be on another machine.
-            self._is_state_known = await asyncio.to_thread(lambda: self._session.has_state)
+            self._is_state_known = await asyncio.to_thread(
+                lambda: self._session.has_state
+            )
         return self._is_state_known
 
     async def measure(self) -> bytes:
@@ -65,20 +67,37 @@ class ServedProcess:
         except (ResolverError, OSError):
             is_up = False
         found = [
-            _gauge("build_info", "The version that runs, always 1", {(__version__,): 1.0}, "version"),
-            _gauge("uptime_seconds", "Seconds since the process started", time.monotonic() - self._started),
+            _gauge(
+                "build_info",
+                "The version that runs, always 1",
+                {(__version__,): 1.0},
+                "version",
+            ),
+            _gauge(
+                "uptime_seconds",
+                "Seconds since the process started",
+                time.monotonic() - self._started,
+            ),
             _gauge("state_up", "1 if the state can be read", float(is_up)),
         ]
         if numbers is not None:
             found += _of_state(numbers)
-            found.append(_counter("commits", "Commits that the process made", float(self._session.store.commits)))
+            found.append(
+                _counter(
+                    "commits",
+                    "Commits that the process made",
+                    float(self._session.store.commits),
+                )
+            )
         return found
 
 
 class WorkerProcess(ServedProcess):
     """A worker as probes see it."""
 
-    def __init__(self, session: Session, worker: "ProjectWorker", capacity: int) -> None:
+    def __init__(
+        self, session: Session, worker: "ProjectWorker", capacity: int
+    ) -> None:
         super().__init__(session)
         self._is_state_known = True
         self._worker = worker
@@ -99,25 +118,59 @@ class WorkerProcess(ServedProcess):
 
     def _own(self) -> Iterator["Metric"]:
         worker, counts = self._worker, self._worker.counts
-        yield _gauge("worker_capacity", "The most runs that the worker drives at once", float(self._capacity))
-        yield _gauge("worker_draining", "1 once the worker takes up nothing further", float(worker.is_stopping))
-        yield _gauge("worker_driven_runs", "Runs that the worker drives now", _by_one(worker.driven), "kind")
-        yield _counter("worker_taken_runs", "Runs that the worker took up", _by_one(counts.taken), "kind")
+        yield _gauge(
+            "worker_capacity",
+            "The most runs that the worker drives at once",
+            float(self._capacity),
+        )
+        yield _gauge(
+            "worker_draining",
+            "1 once the worker takes up nothing further",
+            float(worker.is_stopping),
+        )
+        yield _gauge(
+            "worker_driven_runs",
+            "Runs that the worker drives now",
+            _by_one(worker.driven),
+            "kind",
+        )
+        yield _counter(
+            "worker_taken_runs",
+            "Runs that the worker took up",
+            _by_one(counts.taken),
+            "kind",
+        )
         adopted = "Runs among them whose process was gone or had lost them"
         yield _counter("worker_adopted_runs", adopted, _by_one(counts.adopted), "kind")
         ended = "Runs that the worker brought to an end, a wait, or handed over"
-        yield _counter("worker_ended_runs", ended, _numbers(counts.ended), "kind", "status")
+        yield _counter(
+            "worker_ended_runs", ended, _numbers(counts.ended), "kind", "status"
+        )
         lost = "Runs that another process took because the lease had run out"
         yield _counter("worker_lost_leases", lost, _by_one(counts.lost), "kind")
-        yield _counter("state_errors", "Times that the state could not be used", float(counts.state_errors))
+        yield _counter(
+            "state_errors",
+            "Times that the state could not be used",
+            float(counts.state_errors),
+        )
 
 
 def _of_state(numbers: StateNumbers) -> list["Metric"]:
     return [
         _gauge("runs", "Runs in the state", _by_one(numbers.runs), "status"),
-        _gauge("pending_actions", "Questions without an answer", float(numbers.unanswered)),
-        _gauge("due_runs", "Runs of blueprints that a worker may take up, up to 1000", float(numbers.due)),
-        _gauge("oldest_due_seconds", "Seconds for which the oldest of them is due", numbers.oldest_due_seconds),
+        _gauge(
+            "pending_actions", "Questions without an answer", float(numbers.unanswered)
+        ),
+        _gauge(
+            "due_runs",
+            "Runs of blueprints that a worker may take up, up to 1000",
+            float(numbers.due),
+        ),
+        _gauge(
+            "oldest_due_seconds",
+            "Seconds for which the oldest of them is due",
+            numbers.oldest_due_seconds,
+        ),
         _gauge("workers", "Workers that are listed", _by_one(numbers.workers), "state"),
     ]
 
@@ -130,19 +183,29 @@ def _by_one(counted: Mapping[Any, int]) -> _Labelled:
 
 
 def _numbers(counted: Mapping[Any, int]) -> _Labelled:
-    return {tuple(map(str, labels)): float(number) for labels, number in counted.items()}
+    return {
+        tuple(map(str, labels)): float(number) for labels, number in counted.items()
+    }
 
 
-def _gauge(name: str, help_text: str, value: float | _Labelled, *labels: str) -> "Metric":
+def _gauge(
+    name: str, help_text: str, value: float | _Labelled, *labels: str
+) -> "Metric":
     from prometheus_client.core import GaugeMetricFamily
 
-    return _filled(GaugeMetricFamily(f"{_PREFIX}_{name}", help_text, labels=labels), value)
+    return _filled(
+        GaugeMetricFamily(f"{_PREFIX}_{name}", help_text, labels=labels), value
+    )
 
 
-def _counter(name: str, help_text: str, value: float | _Labelled, *labels: str) -> "Metric":
+def _counter(
+    name: str, help_text: str, value: float | _Labelled, *labels: str
+) -> "Metric":
     from prometheus_client.core import CounterMetricFamily
 
-    return _filled(CounterMetricFamily(f"{_PREFIX}_{name}", help_text, labels=labels), value)
+    return _filled(
+        CounterMetricFamily(f"{_PREFIX}_{name}", help_text, labels=labels), value
+    )
 
 
 def _filled(family: Any, value: float | _Labelled) -> "Metric":  # noqa: ANN401 - both kinds take the same

@@ -52,8 +52,11 @@ class Listening(ListenHandler):
             raise _too_many()
         stream = object()
         self._spellings[stream] = list(_spelled_otherwise(asked))
-        # What is acknowledged is what the client may rely on, so the rest is taken out before.
-        honored = params.model_copy(update={"notifications": _sendable(params.notifications)})
+        # What is acknowledged is what the client may rely on, so the rest is taken out
+        # before.
+        honored = params.model_copy(
+            update={"notifications": _sendable(params.notifications)}
+        )
         try:
             return await super().__call__(ctx, honored)
         finally:
@@ -86,7 +89,9 @@ class Notices:
     """
 
     def __init__(self) -> None:
-        self._buses = {level: InMemorySubscriptionBus() for level in CLASSIFICATION_RANK}
+        self._buses = {
+            level: InMemorySubscriptionBus() for level in CLASSIFICATION_RANK
+        }
         self._listening = {level: Listening(bus) for level, bus in self._buses.items()}
         self._connections: dict[int, _Subscriber] = {}
         self.is_strict = False
@@ -105,7 +110,8 @@ class Notices:
         """Serve one stream of a client of 2026-07-28; after `close` it ends once it is acknowledged."""
         listening = self._listening[self.clearance_of(ctx)]
         if self._is_closed:
-            # By then the stream is known to the SDK, which registers it before it first waits.
+            # By then the stream is known to the SDK, which registers it before it first
+            # waits.
             asyncio.get_running_loop().call_soon(listening.close)
         return await listening(ctx, params)
 
@@ -115,11 +121,15 @@ class Notices:
         for listening in self._listening.values():
             listening.close()
 
-    async def initialized(self, ctx: Context, _params: types.NotificationParams) -> None:
+    async def initialized(
+        self, ctx: Context, _params: types.NotificationParams
+    ) -> None:
         """Remember a client that has shaken hands: it hears when the list changes, whether it subscribes or not."""
         self.remember(ctx)
 
-    def remember_stream(self, connection: Connection, session: str, caller: Caller | None) -> None:
+    def remember_stream(
+        self, connection: Connection, session: str, caller: Caller | None
+    ) -> None:
         """Remember the stream on which a session over HTTP hears of changes, until it closes."""
         stream = self._connections[id(connection)] = _Subscriber(connection, session)
         connection.exit_stack.callback(self._connections.pop, id(connection), None)
@@ -135,15 +145,20 @@ class Notices:
         if known is None:
             known = self._connections[id(connection)] = _Subscriber(connection)
             connection.exit_stack.callback(self._connections.pop, id(connection), None)
-        # A connection may be used by several callers in turn: it hears only what each of them may see.
+        # A connection may be used by several callers in turn: it hears only what each
+        # of them may see.
         known.rank = min(known.rank, CLASSIFICATION_RANK[self.clearance_of(ctx)])
         return known.wanted
 
-    async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe(
+        self, ctx: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
         """Tell this client when an agent changes."""
         wanted = self.remember(ctx)
         if session := self._session_of(ctx):
-            if self.sessions and not await self.sessions.change(session, _agent_of(params.uri), is_wanted=True):
+            if self.sessions and not await self.sessions.change(
+                session, _agent_of(params.uri), is_wanted=True
+            ):
                 raise _too_many()
         elif wanted is not None:
             name = _agent_of(params.uri)
@@ -152,12 +167,16 @@ class Notices:
             wanted.add(name)
         return types.EmptyResult()
 
-    async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe(
+        self, ctx: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         """Tell it no longer."""
         wanted = self.remember(ctx)
         if session := self._session_of(ctx):
             if self.sessions:
-                await self.sessions.change(session, _agent_of(params.uri), is_wanted=False)
+                await self.sessions.change(
+                    session, _agent_of(params.uri), is_wanted=False
+                )
         elif wanted is not None:
             wanted.discard(_agent_of(params.uri))
         return types.EmptyResult()
@@ -168,7 +187,9 @@ class Notices:
             return ""
         return str(ctx.request.headers.get("mcp-session-id", ""))
 
-    async def tell(self, uris: Iterable[str], ranks: Mapping[str, int] = MappingProxyType({})) -> None:
+    async def tell(
+        self, uris: Iterable[str], ranks: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         """Tell every client that sees them that these agents came, went or changed.
 
         Args:
@@ -188,7 +209,9 @@ class Notices:
             for subscriber in list(self._connections.values()):
                 wanted = asked.get(subscriber.session, subscriber.wanted)
                 if visible := _seen_at(changed, subscriber.rank):
-                    group.start_soon(_notify_client, subscriber.connection, sorted(visible & wanted))
+                    group.start_soon(
+                        _notify_client, subscriber.connection, sorted(visible & wanted)
+                    )
 
     async def tell_of_tools(self) -> None:
         """Tell every client that tools came, went or changed."""
@@ -257,7 +280,9 @@ def _is_agent_uri(uri: str) -> bool:
 
 
 def _too_many() -> MCPError:
-    return MCPError(types.INVALID_PARAMS, f"At most {_MOST_SUBSCRIPTIONS} subscriptions are kept")
+    return MCPError(
+        types.INVALID_PARAMS, f"At most {_MOST_SUBSCRIPTIONS} subscriptions are kept"
+    )
 
 
 def _agent_of(uri: str) -> str:

@@ -98,7 +98,9 @@ class Probes:
             (b"x-content-type-options", b"nosniff"),
         ]
         body = b"" if scope["method"] == "HEAD" else answer.body
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send(
+            {"type": "http.response.start", "status": answer.status, "headers": headers}
+        )
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, scope: "Scope") -> Answer:
@@ -117,7 +119,9 @@ class Probes:
     def _is_known(self, host: str) -> bool:
         return self._hosts is None or host in self._hosts or _is_address(host)
 
-    async def _kept_or_made(self, path: str, make: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _kept_or_made(
+        self, path: str, make: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
         # One at a time: those that come meanwhile get the answer of the first.
         async with self._answering:
             made_at, kept = self._kept.get(path, (0.0, None))
@@ -145,7 +149,16 @@ class Probes:
             async with asyncio.timeout(_READ_SECONDS):
                 return Answer(200, await self._probed.measure(), CONTENT_TYPE)
         except MissingExtra as error:
-            return Answer(501, _encoded({"status": "unavailable", "reason": "missing_package", "hint": error.hint}))
+            return Answer(
+                501,
+                _encoded(
+                    {
+                        "status": "unavailable",
+                        "reason": "missing_package",
+                        "hint": error.hint,
+                    }
+                ),
+            )
         except TimeoutError:
             return _refusal(503, "state_slow")
 

@@ -10,9 +10,19 @@ from mcp.shared.exceptions import MCPError
 from msgspec import structs
 
 from agent_resolver.catalog.cache import Cache
-from agent_resolver.catalog.catalog import CACHED_DEFINITIONS, DEFAULT_PAGE, MAX_PAGE, Catalog
+from agent_resolver.catalog.catalog import (
+    CACHED_DEFINITIONS,
+    DEFAULT_PAGE,
+    MAX_PAGE,
+    Catalog,
+)
 from agent_resolver.catalog.entry import Definition
-from agent_resolver.catalog.errors import BadCursor, BadLimit, MalformedUri, UnknownAgent
+from agent_resolver.catalog.errors import (
+    BadCursor,
+    BadLimit,
+    MalformedUri,
+    UnknownAgent,
+)
 from agent_resolver.catalog.listing import Listed
 from agent_resolver.catalog.query import View
 from agent_resolver.catalog.uri import SCHEME, agent_uri, parse_uri
@@ -59,13 +69,18 @@ class AgentResources:
         self.is_strict = is_strict
         self.clearance_of = clearance_of
         # A page or definition that has not changed need not be made again.
-        self._pages: Cache[_PageKey, types.ListResourcesResult] = Cache(_KEPT_PAGES, _KEPT_BYTES)
-        # No more than the catalog keeps: of a definition that it let go of, this would not be used.
-        self._reads: Cache[tuple[str, str], tuple[Definition, types.ReadResourceResult]] = Cache(
-            CACHED_DEFINITIONS, _KEPT_BYTES
+        self._pages: Cache[_PageKey, types.ListResourcesResult] = Cache(
+            _KEPT_PAGES, _KEPT_BYTES
         )
+        # No more than the catalog keeps: of a definition that it let go of, this would
+        # not be used.
+        self._reads: Cache[
+            tuple[str, str], tuple[Definition, types.ReadResourceResult]
+        ] = Cache(CACHED_DEFINITIONS, _KEPT_BYTES)
 
-    async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    async def list(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         """A page of agents, by name."""
         limit = limit_of(ctx, self.page_size)
         cursor = params.cursor if params else None
@@ -82,26 +97,37 @@ class AgentResources:
             next_cursor=page.next_cursor,
             ttl_ms=TTL_MS,
             cache_scope="private",
-            _meta={"agent-resolver/total": page.total, "agent-resolver/count": len(page.agents)},
+            _meta={
+                "agent-resolver/total": page.total,
+                "agent-resolver/count": len(page.agents),
+            },
         )
         self._pages.put(key, result, 1024 * len(page.agents))
         return result
 
-    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         """One agent, whole: as JSON, or the file itself with `?format=markdown`."""
         try:
             uri = parse_uri(params.uri)
             definition = self._catalog.definition(uri, view=self.view_of(ctx))
         except MalformedUri as error:
-            raise MCPError(types.INVALID_PARAMS, str(error), {"uri": params.uri}) from None
+            raise MCPError(
+                types.INVALID_PARAMS, str(error), {"uri": params.uri}
+            ) from None
         except UnknownAgent:
             code = types.INVALID_PARAMS if is_modern(ctx) else _NOT_FOUND_BEFORE_2026
             raise MCPError(code, "Resource not found", {"uri": params.uri}) from None
         known = self._reads.get((params.uri, uri.format))
         if known and known[0] is definition:
             return known[1]
-        result = _read_result(params.uri, definition, is_markdown=uri.format == "markdown")
-        self._reads.put((params.uri, uri.format), (definition, result), 2 * definition.entry.size)
+        result = _read_result(
+            params.uri, definition, is_markdown=uri.format == "markdown"
+        )
+        self._reads.put(
+            (params.uri, uri.format), (definition, result), 2 * definition.entry.size
+        )
         return result
 
     async def templates(
@@ -128,17 +154,28 @@ class AgentResources:
             ],
         )
 
-    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(
+        self, ctx: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
         """The names, formats or versions that start like what is written so far."""
         ref, argument = params.ref, params.argument
-        is_template = isinstance(ref, types.ResourceTemplateReference) and ref.uri in {_NAME_TEMPLATE, _PATH_TEMPLATE}
+        is_template = isinstance(ref, types.ResourceTemplateReference) and ref.uri in {
+            _NAME_TEMPLATE,
+            _PATH_TEMPLATE,
+        }
         if not is_template:
             raise MCPError(types.INVALID_PARAMS, "There is nothing to complete there")
         if argument.name in {"name", "path"}:
             is_path = argument.name == "path"
-            values, total = self._catalog.completions(argument.value, MAX_PAGE, is_path=is_path, view=self.view_of(ctx))
+            values, total = self._catalog.completions(
+                argument.value, MAX_PAGE, is_path=is_path, view=self.view_of(ctx)
+            )
         elif argument.name == "format":
-            values = tuple(word for word in ("json", "markdown") if word.startswith(argument.value.lower()))
+            values = tuple(
+                word
+                for word in ("json", "markdown")
+                if word.startswith(argument.value.lower())
+            )
             total = len(values)
         elif argument.name == "version":
             versions = self._versions(params.context, self.view_of(ctx))
@@ -146,19 +183,29 @@ class AgentResources:
             total = len(values)
         else:
             values, total = (), 0
-        completion = types.Completion(values=list(values), total=total, has_more=total > len(values))
+        completion = types.Completion(
+            values=list(values), total=total, has_more=total > len(values)
+        )
         return types.CompleteResult(completion=completion)
 
     def view_of(self, ctx: Context) -> View:
         """The part of the catalog that the caller of a request sees."""
         return View(is_strict=self.is_strict, clearance=self.clearance_of(ctx))
 
-    def _versions(self, context: types.CompletionContext | None, view: View) -> tuple[str, ...]:
+    def _versions(
+        self, context: types.CompletionContext | None, view: View
+    ) -> tuple[str, ...]:
         """The version of the agent that the other arguments name."""
         given = (context.arguments if context else None) or {}
-        address = agent_uri(given["name"]) if "name" in given else f"{SCHEME}{given.get('path', '')}"
+        address = (
+            agent_uri(given["name"])
+            if "name" in given
+            else f"{SCHEME}{given.get('path', '')}"
+        )
         try:
-            version = self._catalog.definition(parse_uri(address), view=view).entry.version
+            version = self._catalog.definition(
+                parse_uri(address), view=view
+            ).entry.version
         except (MalformedUri, UnknownAgent):
             return ()
         return (version,) if version else ()
@@ -168,7 +215,9 @@ def limit_of(ctx: Context, otherwise: int) -> int:
     """The size of page that a request asks for; anything but a whole number of the right size is refused."""
     asked = (ctx.meta or {}).get(LIMIT_KEY, otherwise)
     if type(asked) is not int or not 1 <= asked <= MAX_PAGE:
-        raise MCPError(types.INVALID_PARAMS, str(BadLimit(MAX_PAGE)), {"key": LIMIT_KEY})
+        raise MCPError(
+            types.INVALID_PARAMS, str(BadLimit(MAX_PAGE)), {"key": LIMIT_KEY}
+        )
     return asked
 
 
@@ -195,10 +244,14 @@ def listed_meta(agent: Listed) -> dict[str, Any]:
     return meta
 
 
-def _read_result(uri: str, definition: Definition, *, is_markdown: bool) -> types.ReadResourceResult:
+def _read_result(
+    uri: str, definition: Definition, *, is_markdown: bool
+) -> types.ReadResourceResult:
     entry = definition.entry
     text = (
-        definition.raw.decode(errors="replace") if is_markdown else msgspec.json.encode(definition.to_dict()).decode()
+        definition.raw.decode(errors="replace")
+        if is_markdown
+        else msgspec.json.encode(definition.to_dict()).decode()
     )
     meta = {
         "agent-resolver/digest": entry.digest,
@@ -206,6 +259,11 @@ def _read_result(uri: str, definition: Definition, *, is_markdown: bool) -> type
         "agent-resolver/tokens": entry.tokens,
     }
     contents = types.TextResourceContents(
-        uri=uri, mime_type=MARKDOWN_TYPE if is_markdown else JSON_TYPE, text=text, _meta=meta
+        uri=uri,
+        mime_type=MARKDOWN_TYPE if is_markdown else JSON_TYPE,
+        text=text,
+        _meta=meta,
     )
-    return types.ReadResourceResult(contents=[contents], ttl_ms=TTL_MS, cache_scope="private")
+    return types.ReadResourceResult(
+        contents=[contents], ttl_ms=TTL_MS, cache_scope="private"
+    )

@@ -19,7 +19,12 @@ from agent_resolver.registry.tool import CallContext, Tool
 from agent_resolver.schema.agent_file import AgentFile, parse_agent_file
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor, Rules
-from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, InvalidOverlay, ResolverError
+from agent_resolver.schema.errors import (
+    InvalidAgentFile,
+    InvalidIndex,
+    InvalidOverlay,
+    ResolverError,
+)
 from agent_resolver.schema.outcome import FailureCode
 
 Resolve = Callable[[AgentFile], Resolution | None]
@@ -29,15 +34,30 @@ Arguments = dict[str, Any]
 SOURCE: Final = "catalog"
 _log = logging.getLogger(__name__)
 _MOST_REJECTIONS: Final = 50
-_HINTS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_HINTS: Final = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
 
 
 def _object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
 
 
 def _text_schema(description: str) -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "maxLength": 2048, "description": description}
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 2048,
+        "description": description,
+    }
 
 
 _LIMIT: Final = {
@@ -46,7 +66,9 @@ _LIMIT: Final = {
     "maximum": MAX_PAGE,
     "description": "How many agents at most",
 }
-_AGENT: Final = _text_schema("The name of an agent, or its address, such as agent://name")
+_AGENT: Final = _text_schema(
+    "The name of an agent, or its address, such as agent://name"
+)
 _FILTERS: Final = {
     "capability": _text_schema("Only agents with this capability"),
     "role": _text_schema("Only agents that play this role"),
@@ -60,13 +82,32 @@ _AGENTS: Final = {
         "description": "An agent",
         "properties": {
             "name": {"type": "string", "description": "Its name"},
-            "uri": {"type": "string", "description": "Its address, for get_agent and resources/read"},
-            "description": {"type": "string", "description": "What it is for; after … get_agent has more"},
+            "uri": {
+                "type": "string",
+                "description": "Its address, for get_agent and resources/read",
+            },
+            "description": {
+                "type": "string",
+                "description": "What it is for; after … get_agent has more",
+            },
             "model": {"type": "string", "description": "The model it asks for"},
-            "capabilities": {"type": "array", "items": {"type": "string"}, "description": "What it can do"},
-            "capabilitiesDerived": {"const": True, "description": "Its description alone says what it can do"},
-            "tokens": {"type": "integer", "description": "About how many tokens its definition takes"},
-            "status": {"type": "string", "description": "Whether its `requires` resolve"},
+            "capabilities": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "What it can do",
+            },
+            "capabilitiesDerived": {
+                "const": True,
+                "description": "Its description alone says what it can do",
+            },
+            "tokens": {
+                "type": "integer",
+                "description": "About how many tokens its definition takes",
+            },
+            "status": {
+                "type": "string",
+                "description": "Whether its `requires` resolve",
+            },
             "reason": {"type": "string", "description": "Why they do not"},
         },
         "required": ["name", "uri", "description", "tokens", "status"],
@@ -77,7 +118,9 @@ _AGENTS: Final = {
 class CatalogTool:
     """A tool over the catalog."""
 
-    def __init__(self, descriptor: Descriptor, action: Callable[[Arguments, Caller], object]) -> None:
+    def __init__(
+        self, descriptor: Descriptor, action: Callable[[Arguments, Caller], object]
+    ) -> None:
         self.descriptor = descriptor
         self._action = action
 
@@ -86,20 +129,29 @@ class CatalogTool:
         try:
             return msgspec.to_builtins(self._action(arguments, context.caller))
         except UnknownAgent as error:
-            remedy = "list the agents with `list_agents`, or find one with `search_agents`"
+            remedy = (
+                "list the agents with `list_agents`, or find one with `search_agents`"
+            )
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), remedy) from None
         except (BadCursor, MalformedUri) as error:
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error)) from None
         except InvalidAgentFile as error:
             message = f"The agent file is invalid: {error}"
-            raise ToolFailure(FailureCode.TOOL_ERROR, message, "`agent validate` says where") from None
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR, message, "`agent validate` says where"
+            ) from None
         except (InvalidIndex, InvalidOverlay):
             remedy = "`agent validate` says where"
-            raise ToolFailure(FailureCode.TOOL_ERROR, "The index of servers is invalid", remedy) from None
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR, "The index of servers is invalid", remedy
+            ) from None
         except ResolverError:
-            # What is wrong with the disk is for whoever runs the server, not for a model to read.
+            # What is wrong with the disk is for whoever runs the server, not for a
+            # model to read.
             _log.exception("%s failed", self.descriptor.id)
-            raise ToolFailure(FailureCode.TOOL_ERROR, "The agents cannot be read", "try again later") from None
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR, "The agents cannot be read", "try again later"
+            ) from None
 
 
 class ResourceTools:
@@ -109,7 +161,12 @@ class ResourceTools:
     """
 
     def __init__(
-        self, catalog: Catalog, resolve: Resolve, page_size: int = DEFAULT_PAGE, *, is_strict: bool = False
+        self,
+        catalog: Catalog,
+        resolve: Resolve,
+        page_size: int = DEFAULT_PAGE,
+        *,
+        is_strict: bool = False,
     ) -> None:
         self._catalog = catalog
         self._resolve = resolve
@@ -122,8 +179,14 @@ class ResourceTools:
         page = _object_schema(
             ["agents", "total"],
             agents=_AGENTS,
-            total={"type": "integer", "description": "How many agents there are in all"},
-            nextCursor={"type": "string", "description": "What to give as `cursor` for the next page"},
+            total={
+                "type": "integer",
+                "description": "How many agents there are in all",
+            },
+            nextCursor={
+                "type": "string",
+                "description": "What to give as `cursor` for the next page",
+            },
         )
         cursor = _text_schema("`nextCursor` of the page before")
         limit = {**_LIMIT, "default": self._page_size}
@@ -138,7 +201,9 @@ class ResourceTools:
             _make_tool(
                 "search_agents",
                 "Find agents by words, capability, role or model; the best first.",
-                _object_schema([], query=_text_schema("Words to look for"), limit=limit, **_FILTERS),
+                _object_schema(
+                    [], query=_text_schema("Words to look for"), limit=limit, **_FILTERS
+                ),
                 found,
                 self.search,
             ),
@@ -148,7 +213,11 @@ class ResourceTools:
                 _object_schema(
                     ["agent"],
                     agent=_AGENT,
-                    format={"enum": ["json", "markdown"], "default": "json", "description": "How to return it"},
+                    format={
+                        "enum": ["json", "markdown"],
+                        "default": "json",
+                        "description": "How to return it",
+                    },
                     version=_text_schema("The version it must have"),
                 ),
                 None,
@@ -166,9 +235,15 @@ class ResourceTools:
     def list(self, arguments: Arguments, caller: Caller) -> object:
         """A page of agents."""
         limit = arguments.get("limit", self._page_size)
-        page = self._catalog.page(arguments.get("cursor"), limit, view=self._view_of(caller))
+        page = self._catalog.page(
+            arguments.get("cursor"), limit, view=self._view_of(caller)
+        )
         more = {"nextCursor": page.next_cursor} if page.next_cursor else {}
-        return {"agents": list(map(_listing_document, page.agents)), "total": page.total, **more}
+        return {
+            "agents": list(map(_listing_document, page.agents)),
+            "total": page.total,
+            **more,
+        }
 
     def search(self, arguments: Arguments, caller: Caller) -> object:
         """The agents that fit."""
@@ -193,11 +268,22 @@ class ResourceTools:
         """The lock that an agent would get, and why."""
         definition, _ = self._definition(arguments, caller)
         if not definition.entry.requires:
-            return {"agent": definition.uri, "status": "not-required", "lock": None, "requirements": []}
+            return {
+                "agent": definition.uri,
+                "status": "not-required",
+                "lock": None,
+                "requirements": [],
+            }
         resolution = self._resolve(parse_agent_file(definition.raw))
         if resolution is None:
             reason = "there is no index of servers"
-            return {"agent": definition.uri, "status": "unresolved", "reason": reason, "lock": None, "requirements": []}
+            return {
+                "agent": definition.uri,
+                "status": "unresolved",
+                "reason": reason,
+                "lock": None,
+                "requirements": [],
+            }
         return {
             "agent": definition.uri,
             "status": "resolved" if resolution.success else "unresolved",
@@ -209,7 +295,9 @@ class ResourceTools:
     def _view_of(self, caller: Caller) -> View:
         return View(is_strict=self._is_strict, clearance=caller.clearance)
 
-    def _definition(self, arguments: Arguments, caller: Caller) -> tuple[Definition, Format]:
+    def _definition(
+        self, arguments: Arguments, caller: Caller
+    ) -> tuple[Definition, Format]:
         text = arguments["agent"]
         uri = parse_uri(text if "://" in text else agent_uri(text))
         if "version" in arguments:
@@ -250,7 +338,9 @@ def _listing_document(agent: Listed) -> dict[str, object]:
         "reason": agent.reason,
     }
     optional = {"model", "capabilities", "capabilitiesDerived", "reason"}
-    return {key: value for key, value in document.items() if value or key not in optional}
+    return {
+        key: value for key, value in document.items() if value or key not in optional
+    }
 
 
 def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:

@@ -45,7 +45,12 @@ _MAX_PROMPT: Final = 1_000_000
 _SCHEMA: Final = {
     "type": "object",
     "properties": {
-        "agent": {"type": "string", "minLength": 1, "maxLength": 2048, "description": "The name of the agent"},
+        "agent": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 2048,
+            "description": "The name of the agent",
+        },
         "prompt": {
             "type": "string",
             "minLength": 1,
@@ -72,7 +77,9 @@ class RunAgentTool:
     `search_agents` find their names. It is not among the tools of the runs it starts: no agent can start it again.
     """
 
-    def __init__(self, runs: ProjectRuns, catalog: Catalog, *, is_strict: bool = False) -> None:
+    def __init__(
+        self, runs: ProjectRuns, catalog: Catalog, *, is_strict: bool = False
+    ) -> None:
         self._runs = runs
         self._catalog = catalog
         self._is_strict = is_strict
@@ -84,8 +91,14 @@ class RunAgentTool:
             input_schema=_SCHEMA,
             source="agents",
             timeout_seconds=_MOST_SECONDS,
-            hints={"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
-            # A caller over HTTP that no issuer vouches for is cleared for PUBLIC alone, and runs nothing.
+            hints={
+                "readOnlyHint": False,
+                "destructiveHint": True,
+                "idempotentHint": False,
+                "openWorldHint": True,
+            },
+            # A caller over HTTP that no issuer vouches for is cleared for PUBLIC alone,
+            # and runs nothing.
             rules=Rules(classification=CLASSIFICATION, required_scopes=(SCOPE,)),
         )
 
@@ -99,12 +112,19 @@ class RunAgentTool:
         agent_id = self._agent_id(arguments["agent"], context.caller)
         handle = context.handle
         if handle is not None and handle.run:
-            run_id, known = handle.run, await self._own_run(handle.run, agent_id, context.caller)
+            run_id, known = (
+                handle.run,
+                await self._own_run(handle.run, agent_id, context.caller),
+            )
         else:
             run_id, known = await self._find_run(arguments, context)
         if handle is not None and known is not None:
             handle.keep(run_id)
-        if known is not None and known.termination is not None and known.pending is None:
+        if (
+            known is not None
+            and known.termination is not None
+            and known.pending is None
+        ):
             return _document_of(result_of(known.state, known.termination))
         request: RunRequest | ResumeRequest
         if known is None:
@@ -120,14 +140,19 @@ class RunAgentTool:
             )
         else:
             request = ResumeRequest(
-                run=run_id, caller=context.caller, parent=context.parent, connection=context.connection
+                run=run_id,
+                caller=context.caller,
+                parent=context.parent,
+                connection=context.connection,
             )
         result = await self._run_until_given_up(request, run_id, context)
         if result.pending is not None:
             raise WaitsFor(result.pending)
         return _document_of(result)
 
-    async def _own_run(self, run_id: str, agent_id: str, caller: Caller) -> Folded | None:
+    async def _own_run(
+        self, run_id: str, agent_id: str, caller: Caller
+    ) -> Folded | None:
         """A run of this agent that the caller started.
 
         Raises:
@@ -137,14 +162,20 @@ class RunAgentTool:
         # The sealed beginning decides, never the row.
         is_own = known is not None and is_same_caller(known.beginning.caller, caller)
         if known is None or not is_own or known.row.agent != agent_id:
-            raise ToolFailure(FailureCode.TOOL_ERROR, f"There is no run {run_id} of agent {agent_id}", "start one")
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR,
+                f"There is no run {run_id} of agent {agent_id}",
+                "start one",
+            )
         return known
 
     def stop(self) -> None:
         """Let the runs be interrupted: the server stops, and they go on later with `agent runs resume`."""
         self._is_stopping = True
 
-    async def _find_run(self, arguments: dict[str, Any], context: CallContext) -> tuple[str, Folded | None]:
+    async def _find_run(
+        self, arguments: dict[str, Any], context: CallContext
+    ) -> tuple[str, Folded | None]:
         """The run that this very call started before, if it waits, was interrupted or came to its natural end.
 
         The id of a run follows from its caller and the call, so that no caller finds the run of another. A run that
@@ -161,12 +192,18 @@ class RunAgentTool:
             if end is None or end.reason == "suspended" or end.is_planned:
                 return run_id, known
         message = f"The same call has failed {_MOST_ATTEMPTS} times under this trace"
-        raise ToolFailure(FailureCode.TOOL_ERROR, message, "make it under another trace")
+        raise ToolFailure(
+            FailureCode.TOOL_ERROR, message, "make it under another trace"
+        )
 
     def _journal(self) -> Journal:
         journal = self._runs.runtime.journal
         if journal is None:
-            raise ToolFailure(FailureCode.NOT_CONFIGURED, "Runs are not kept here", "ask the operator of this server")
+            raise ToolFailure(
+                FailureCode.NOT_CONFIGURED,
+                "Runs are not kept here",
+                "ask the operator of this server",
+            )
         return journal
 
     async def _look_up(self, journal: Journal, run_id: str) -> Folded | None:
@@ -179,9 +216,13 @@ class RunAgentTool:
         """The id of an agent that the caller may see."""
         try:
             uri = parse_uri(text if "://" in text else agent_uri(text))
-            found = self._catalog.definition(uri, view=View(is_strict=self._is_strict, clearance=caller.clearance))
+            found = self._catalog.definition(
+                uri, view=View(is_strict=self._is_strict, clearance=caller.clearance)
+            )
         except (UnknownAgent, MalformedUri) as error:
-            remedy = "list the agents with `list_agents`, or find one with `search_agents`"
+            remedy = (
+                "list the agents with `list_agents`, or find one with `search_agents`"
+            )
             raise ToolFailure(FailureCode.TOOL_ERROR, str(error), remedy) from None
         return agent_id_of(found.uri)
 
@@ -192,7 +233,8 @@ class RunAgentTool:
         running = asyncio.create_task(self._run(request, _sink_of(context, run_id)))
         try:
             await _first_of(running, context.given_up)
-            # With a handle, only the end of this server ends the wait: the run goes on elsewhere.
+            # With a handle, only the end of this server ends the wait: the run goes on
+            # elsewhere.
             is_unwanted = not self._is_stopping and context.handle is None
             if not running.done() and is_unwanted and self._runs.runtime.cancel(run_id):
                 await asyncio.wait([running], timeout=_CLOSING_SECONDS)
@@ -202,7 +244,10 @@ class RunAgentTool:
                 running.cancel()
                 await asyncio.wait([running])
         if running.cancelled():
-            raise ToolFailure(FailureCode.TOOL_ERROR, "The client no longer waits, and the run was cancelled")
+            raise ToolFailure(
+                FailureCode.TOOL_ERROR,
+                "The client no longer waits, and the run was cancelled",
+            )
         return running.result()
 
     async def _run(self, request: RunRequest | ResumeRequest, sink: Sink) -> RunResult:
@@ -211,20 +256,33 @@ class RunAgentTool:
                 return await self._runs.run(request, sink)
             return await self._runs.resume(request, sink)
         except ResolverError as error:
-            subject = request.agent_id if isinstance(request, RunRequest) else f"run {request.run}"
+            subject = (
+                request.agent_id
+                if isinstance(request, RunRequest)
+                else f"run {request.run}"
+            )
             raise self._failure_of(subject, error) from None
 
     @staticmethod
     def _failure_of(subject: str, error: ResolverError) -> ToolFailure:
         if isinstance(error, ResolveError | RunRefused):
-            return ToolFailure(FailureCode.NOT_CONFIGURED, str(error), error.hint or "`agent plan` says more")
-        # Faults of the disk or of trust are for the operator of the server, not for a model to read.
+            return ToolFailure(
+                FailureCode.NOT_CONFIGURED,
+                str(error),
+                error.hint or "`agent plan` says more",
+            )
+        # Faults of the disk or of trust are for the operator of the server, not for a
+        # model to read.
         _log.warning("%s cannot run: %s", subject, error)
         message = f"{subject} cannot run here: {type(error).__name__}"
-        return ToolFailure(FailureCode.NOT_CONFIGURED, message, "ask the operator of this server")
+        return ToolFailure(
+            FailureCode.NOT_CONFIGURED, message, "ask the operator of this server"
+        )
 
 
-async def _first_of(running: "asyncio.Task[RunResult]", given_up: asyncio.Event | None) -> None:
+async def _first_of(
+    running: "asyncio.Task[RunResult]", given_up: asyncio.Event | None
+) -> None:
     """Wait until the run ends, or the client no longer waits for it."""
     if given_up is None:
         await asyncio.wait([running])
@@ -252,7 +310,11 @@ def _words_of(event: RunEvent) -> str:
     kind = str(event.__struct_config__.tag)
     if isinstance(event, ToolStarted):
         return f"{kind} {event.tool}"
-    return f"{kind} {event.tool}: {event.outcome}" if isinstance(event, ToolEnded) else kind
+    return (
+        f"{kind} {event.tool}: {event.outcome}"
+        if isinstance(event, ToolEnded)
+        else kind
+    )
 
 
 def _document_of(result: RunResult) -> dict[str, Any]:
@@ -265,7 +327,11 @@ def _document_of(result: RunResult) -> dict[str, Any]:
     if not end.is_planned:
         words = f": {end.message}" if end.message else ""
         message = f"agent {result.agent_id} ended as {end.reason}{words}"
-        raise ToolFailure(FailureCode.TOOL_ERROR, message, "ask for less, or ask the operator of this server")
+        raise ToolFailure(
+            FailureCode.TOOL_ERROR,
+            message,
+            "ask for less, or ask the operator of this server",
+        )
     usage = to_builtins(result.usage)
     return {
         "agent": result.agent_id,

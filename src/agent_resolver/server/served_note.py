@@ -31,7 +31,8 @@ def put_note(transaction: Transaction, key: str, until: int, body: str = "") -> 
     """Keep something until a time. Some of what is of no use any more goes."""
     transaction.put(SERVED, ServedRow(key=key, until=until, body=body))
     now = milliseconds_now()
-    # Keys are digests: the rows after a new one are anywhere, and every row is looked at once in a while.
+    # Keys are digests: the rows after a new one are anywhere, and every row is looked
+    # at once in a while.
     for row in transaction.find(SERVED, after=(key,), limit=_SWEPT):
         if row.until <= now:
             transaction.drop(SERVED, row.key)

@@ -146,7 +146,9 @@ async def serve(  # noqa: PLR0913 - each is one option of `agent serve`
     )
 
 
-async def serve_session(session: Session, catalog: Catalog, how: Serving, index: str) -> None:
+async def serve_session(
+    session: Session, catalog: Catalog, how: Serving, index: str
+) -> None:
     """Serve the agents of a catalog and the tools of a session; `index` is what agents resolve against.
 
     Raises:
@@ -191,7 +193,9 @@ def _keeping_of(session: Session, how: Serving, offer: "_Offer") -> Keeping:
     )
 
 
-def _note_ready(how: Serving, catalog: Catalog, offer: "_Offer", url: str | None) -> None:
+def _note_ready(
+    how: Serving, catalog: Catalog, offer: "_Offer", url: str | None
+) -> None:
     if how.on_ready is not None:
         how.on_ready(Ready(url, catalog.total, offer.count, offer.problems))
 
@@ -212,21 +216,29 @@ async def _open_server(
 ) -> _OpenServer:
     offer = await _open_offer(session, how, stack)
     resolve_one = partial(resolve_against, index)
-    for tool in ResourceTools(catalog, resolve_one, how.page_size, is_strict=how.is_strict).tools():
+    for tool in ResourceTools(
+        catalog, resolve_one, how.page_size, is_strict=how.is_strict
+    ).tools():
         offer.registry.add(tool)
     runs: ProjectRuns | None = None
     run_agent: RunAgentTool | None = None
     if how.runs_of is not None:
-        opening = open_runs(how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict)
+        opening = open_runs(
+            how.runs_of, catalog, caller=offer.context.caller, is_strict=how.is_strict
+        )
         runs = await stack.enter_async_context(opening)
         run_agent = RunAgentTool(runs, catalog, is_strict=how.is_strict)
         offer.registry.add(run_agent)
     notices = Notices()
     store = session.store if offer.has_state else None
-    tools = RegistryTools(offer.registry, offer.context, caller_of_request, offer.manifest, store)
+    tools = RegistryTools(
+        offer.registry, offer.context, caller_of_request, offer.manifest, store
+    )
     notices.usual_clearance = offer.context.caller.clearance
     if task_runs := _task_runs(session, offer, runs):
-        tools.tasks = Tasks(offer.registry, session.store, offer.context, tools.caller_of, task_runs)
+        tools.tasks = Tasks(
+            offer.registry, session.store, offer.context, tools.caller_of, task_runs
+        )
         stack.callback(tools.tasks.stop)
     resources = AgentResources(
         catalog,
@@ -235,10 +247,16 @@ async def _open_server(
         clearance_of=lambda ctx: tools.caller_of(ctx).clearance,
     )
     is_ready = anyio.Event()
-    server = agent_server(resources, tools, AgentPrompts(catalog, resources), notices, is_ready.wait)
+    server = agent_server(
+        resources, tools, AgentPrompts(catalog, resources), notices, is_ready.wait
+    )
     folders, files = catalog.watched
     keep_agents = partial(
-        keep_up, partial(_refresh_catalog, catalog, index), folders, [*files, index, overlay_path(index)], notices
+        keep_up,
+        partial(_refresh_catalog, catalog, index),
+        folders,
+        [*files, index, overlay_path(index)],
+        notices,
     )
 
     async def beside() -> None:
@@ -258,17 +276,21 @@ async def _open_server(
     return _OpenServer(server, notices, offer, beside, stop_runs)
 
 
-def _task_runs(session: Session, offer: "_Offer", runs: ProjectRuns | None) -> dict[str, TaskRuns]:
+def _task_runs(
+    session: Session, offer: "_Offer", runs: ProjectRuns | None
+) -> dict[str, TaskRuns]:
     """The runs that clients may start as tasks, by their kind."""
     found: dict[str, TaskRuns] = {}
     if offer.engine is not None:
         found["blueprint"] = BlueprintTaskRuns(offer.engine.runs)
     if runs is not None:
-        found["agent"] = AgentTaskRuns(partial(open_journal, session), session.store, offer.registry.now)
+        found["agent"] = AgentTaskRuns(
+            partial(open_journal, session), session.store, offer.registry.now
+        )
     return found
 
 
-# The catalog ----------------------------------------------------------------------------------------------------------
+# The catalog --------------------------------------------------------------------------
 
 
 async def _index_catalog(catalog: Catalog, how: Serving) -> None:
@@ -309,7 +331,7 @@ def _refresh_catalog(catalog: Catalog, index: str) -> Changes:
         return catalog.refresh()
 
 
-# The tools ------------------------------------------------------------------------------------------------------------
+# The tools ----------------------------------------------------------------------------
 
 
 class _Offer(Struct, frozen=True):
@@ -333,9 +355,12 @@ async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> 
     if not has_tools and how.runs_of is None:
         registry = ToolRegistry(Ports(only_verified=session.has_issuer))
         return _Offer(registry, CallContext.for_caller(caller))
-    # Runs are recorded, also in a project without any tools, which has nothing to forbid.
+    # Runs are recorded, also in a project without any tools, which has nothing to
+    # forbid.
     forbid = None if has_tools else ()
-    opening = open_tools(session, caller=caller, is_governed=how.has_locked_tools, forbid=forbid)
+    opening = open_tools(
+        session, caller=caller, is_governed=how.has_locked_tools, forbid=forbid
+    )
     tools = await stack.enter_async_context(opening)
     count = len(tools.registry.list())
     if how.has_inbox:
@@ -346,7 +371,15 @@ async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> 
         prepare_calls()
     problems = dict(sorted(tools.servers.problems.items()))
     tools.servers.keep_connected(tools.context.run)
-    return _Offer(tools.registry, tools.context, manifest, count, problems, has_state=True, engine=tools.engine)
+    return _Offer(
+        tools.registry,
+        tools.context,
+        manifest,
+        count,
+        problems,
+        has_state=True,
+        engine=tools.engine,
+    )
 
 
 async def _caller_to_serve(session: Session, how: Serving) -> Caller:
@@ -354,20 +387,28 @@ async def _caller_to_serve(session: Session, how: Serving) -> Caller:
     if how.http is None:
         return await caller_of(session, how.token_file, session.environment)
     if session.has_issuer and how.token_file:
-        raise CannotServe("Over HTTP each request brings its own token, so `--token-file` has no place there")
+        raise CannotServe(
+            "Over HTTP each request brings its own token, so `--token-file` has no place there"
+        )
     if session.has_issuer or not is_loopback(how.http[0]):
         return ANONYMOUS
     return await caller_or_anonymous(session, how.token_file, session.environment)
 
 
-def _checked_manifest(session: Session, capabilities: Sequence[Descriptor]) -> dict[str, str] | None:
+def _checked_manifest(
+    session: Session, capabilities: Sequence[Descriptor]
+) -> dict[str, str] | None:
     """What identifies the project's own tools; a manifest that is committed must be that of the code."""
     require_no_drift(session, capabilities)
     manifest = manifest_of(capabilities)
-    return {"version": manifest.version, "digest": manifest.digest} if capabilities else None
+    return (
+        {"version": manifest.version, "digest": manifest.digest}
+        if capabilities
+        else None
+    )
 
 
-# The address ----------------------------------------------------------------------------------------------------------
+# The address --------------------------------------------------------------------------
 
 
 def _check_address(http: tuple[str, int] | None, allow_hosts: Sequence[str]) -> None:
@@ -378,10 +419,15 @@ def _check_address(http: tuple[str, int] | None, allow_hosts: Sequence[str]) -> 
     """
     if http is not None and not is_loopback(http[0]) and not allow_hosts:
         message = f"`{http[0]}` can be reached from other machines"
-        raise CannotServe(message, "bind 127.0.0.1, or name the host that clients use with `--allow-host`")
+        raise CannotServe(
+            message,
+            "bind 127.0.0.1, or name the host that clients use with `--allow-host`",
+        )
 
 
-def _authentication_of(session: Session, offer: _Offer, url: str, names: Sequence[str]) -> "Authentication | None":
+def _authentication_of(
+    session: Session, offer: _Offer, url: str, names: Sequence[str]
+) -> "Authentication | None":
     verifier = verifier_of(session)
     if verifier is None:
         return None
@@ -389,5 +435,16 @@ def _authentication_of(session: Session, offer: _Offer, url: str, names: Sequenc
 
     identity = session.config.identity
     resource = resource_of(str(identity.audience), url, names)
-    scopes = sorted({scope for tool in offer.registry.list() for scope in tool.rules.required_scopes})
-    return Authentication(verifier=verifier, issuer=str(identity.issuer), resource=resource, scopes=tuple(scopes))
+    scopes = sorted(
+        {
+            scope
+            for tool in offer.registry.list()
+            for scope in tool.rules.required_scopes
+        }
+    )
+    return Authentication(
+        verifier=verifier,
+        issuer=str(identity.issuer),
+        resource=resource,
+        scopes=tuple(scopes),
+    )

@@ -15,9 +15,15 @@ import msgspec
 from anyio.abc import TaskStatus
 from mcp.server.connection import Connection
 from mcp.server.runner import ServerRunner, aclose_shielded
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
+from mcp.server.streamable_http import (
+    MCP_SESSION_ID_HEADER,
+    StreamableHTTPServerTransport,
+)
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import (
+    TransportSecurityMiddleware,
+    TransportSecuritySettings,
+)
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
@@ -31,7 +37,12 @@ from starlette.responses import JSONResponse, Response
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.caller import Caller
 from agent_resolver.server.notification import Notices
-from agent_resolver.server.served_note import milliseconds_now, put_note, read_note, short_digest
+from agent_resolver.server.served_note import (
+    milliseconds_now,
+    put_note,
+    read_note,
+    short_digest,
+)
 from agent_resolver.server.tool import CALLER_KEY
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 from agent_resolver.storage.seal import sealed_as_text, sealed_from_text
@@ -65,7 +76,10 @@ class SessionNotes:
     async def is_ended(self, session: str) -> bool:
         """True if the client has ended the session."""
         key = f"ended/{short_digest(session)}"
-        return await self._store.read(lambda snapshot: read_note(snapshot, key)) is not None
+        return (
+            await self._store.read(lambda snapshot: read_note(snapshot, key))
+            is not None
+        )
 
     async def end(self, session: str, until: int) -> None:
         """Note the end of a session, and let the servers that have a stream of it close the stream."""
@@ -81,7 +95,10 @@ class SessionNotes:
         """The agents that each of these sessions subscribes to."""
 
         def read(snapshot: Snapshot) -> dict[str, set[str]]:
-            return {each: _names_of(read_note(snapshot, f"wanted/{short_digest(each)}")) for each in sessions}
+            return {
+                each: _names_of(read_note(snapshot, f"wanted/{short_digest(each)}"))
+                for each in sessions
+            }
 
         return await self._store.read(read)
 
@@ -93,7 +110,12 @@ class SessionNotes:
             names = _names_of(read_note(transaction, key))
             changed = names | {name} if is_wanted else names - {name}
             if changed != names and len(changed) <= _MOST_SUBSCRIPTIONS:
-                put_note(transaction, key, until, msgspec.json.encode(sorted(changed)).decode())
+                put_note(
+                    transaction,
+                    key,
+                    until,
+                    msgspec.json.encode(sorted(changed)).decode(),
+                )
             return len(changed) <= _MOST_SUBSCRIPTIONS
 
         return await self._store.write(write)
@@ -120,7 +142,12 @@ class SharedSessions(StreamableHTTPSessionManager):
     """
 
     def __init__(
-        self, app: "AgentServer", notices: Notices, seal: Seal, store: Store, security: TransportSecuritySettings
+        self,
+        app: "AgentServer",
+        notices: Notices,
+        seal: Seal,
+        store: Store,
+        security: TransportSecuritySettings,
     ) -> None:
         super().__init__(app, security_settings=security)
         self._security = TransportSecurityMiddleware(security)
@@ -160,15 +187,21 @@ class SharedSessions(StreamableHTTPSessionManager):
         if writer is None:
             return False
         params = {"requestId": request}
-        message = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params)
+        message = JSONRPCNotification(
+            jsonrpc="2.0", method="notifications/cancelled", params=params
+        )
         await writer.send(SessionMessage(message))
         return True
 
-    # One request ------------------------------------------------------------------------------------------------------
+    # One request ----------------------------------------------------------------------
 
-    async def _handle_stateful_request(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def _handle_stateful_request(
+        self, scope: "Scope", receive: "Receive", send: "Send"
+    ) -> None:
         request = Request(scope, receive)
-        refused = await self._security.validate_request(request, is_post=request.method == "POST")
+        refused = await self._security.validate_request(
+            request, is_post=request.method == "POST"
+        )
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -211,10 +244,19 @@ class SharedSessions(StreamableHTTPSessionManager):
             agreed = msgspec.json.decode(content, type=_Agreed)
         except (ValueError, msgspec.MsgspecError):
             return None
-        is_over = agreed.until <= milliseconds_now() or await self._notes.is_ended(session)
+        is_over = agreed.until <= milliseconds_now() or await self._notes.is_ended(
+            session
+        )
         return None if is_over else agreed
 
-    async def _end(self, session: str, agreed: _Agreed, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def _end(
+        self,
+        session: str,
+        agreed: _Agreed,
+        scope: "Scope",
+        receive: "Receive",
+        send: "Send",
+    ) -> None:
         await self._notes.end(session, agreed.until)
         await self._close_stream(short_digest(session))
         await Response(status_code=200)(scope, receive, send)
@@ -227,7 +269,13 @@ class SharedSessions(StreamableHTTPSessionManager):
             await self._notes.cancel_elsewhere(session, request)
 
     async def _serve_post(  # noqa: PLR0913, PLR0917 - a request, and what is known of it
-        self, session: str, version: str, asked: dict[str, Any], scope: "Scope", receive: "Receive", send: "Send"
+        self,
+        session: str,
+        version: str,
+        asked: dict[str, Any],
+        scope: "Scope",
+        receive: "Receive",
+        send: "Send",
     ) -> None:
         """Serve one message. A client that goes does not cancel its request: it may come back in no other way."""
         transport = self._transport(session)
@@ -258,7 +306,10 @@ class SharedSessions(StreamableHTTPSessionManager):
             group.start_soon(self._finish, key, transport, answered)
 
     async def _finish(
-        self, key: tuple[str, str], transport: StreamableHTTPServerTransport, answered: anyio.Event
+        self,
+        key: tuple[str, str],
+        transport: StreamableHTTPServerTransport,
+        answered: anyio.Event,
     ) -> None:
         await answered.wait()
         if self._in_flight.get(key) is transport:
@@ -266,22 +317,35 @@ class SharedSessions(StreamableHTTPSessionManager):
         with anyio.CancelScope(shield=True):
             await transport.terminate()
 
-    async def _serve_stream(self, session: str, version: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def _serve_stream(
+        self,
+        session: str,
+        version: str,
+        scope: "Scope",
+        receive: "Receive",
+        send: "Send",
+    ) -> None:
         """Serve the stream on which a session hears of changes."""
         digest = short_digest(session)
         if self._is_closing:
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
         if digest in self._streams:
-            await _refusal("Conflict: There is a stream of this session already", 409)(scope, receive, send)
+            await _refusal("Conflict: There is a stream of this session already", 409)(
+                scope, receive, send
+            )
             return
         transport = self._streams[digest] = self._transport(session)
         caller = scope.get(CALLER_KEY)
 
         def connection(dispatcher: JSONRPCDispatcher[TransportContext]) -> Connection:
-            made = Connection.for_loop(dispatcher, session_id=session, protocol_version_hint=version)
+            made = Connection.for_loop(
+                dispatcher, session_id=session, protocol_version_hint=version
+            )
             made.initialized.set()
-            self._notices.remember_stream(made, session, caller if isinstance(caller, Caller) else None)
+            self._notices.remember_stream(
+                made, session, caller if isinstance(caller, Caller) else None
+            )
             return made
 
         group: Any = self._task_group  # The SDK checks before that it is there.
@@ -295,7 +359,9 @@ class SharedSessions(StreamableHTTPSessionManager):
                 await transport.terminate()
 
     def _transport(self, session: str) -> StreamableHTTPServerTransport:
-        return StreamableHTTPServerTransport(mcp_session_id=session, security_settings=self.security_settings)
+        return StreamableHTTPServerTransport(
+            mcp_session_id=session, security_settings=self.security_settings
+        )
 
     async def _run(
         self,
@@ -310,8 +376,11 @@ class SharedSessions(StreamableHTTPSessionManager):
                 read,
                 write,
                 inline_methods=frozenset({"initialize"}),
-                # The answer of a client would reach any server, and not the one that asks.
-                transport_builder=lambda _: TransportContext(kind="streamable-http", can_send_request=False),
+                # The answer of a client would reach any server, and not the one that
+                # asks.
+                transport_builder=lambda _: TransportContext(
+                    kind="streamable-http", can_send_request=False
+                ),
             )
             connection = connection_of(dispatcher)
             runner = ServerRunner(self.app, connection, self._lifespan_state)
@@ -332,14 +401,20 @@ class SharedSessions(StreamableHTTPSessionManager):
 def _purpose(scope: "Scope") -> str:
     """What binds a session to its caller: the same name of the same issuer, with the same program."""
     caller = scope.get(CALLER_KEY)
-    known = [caller.issuer, caller.id, caller.app_id] if isinstance(caller, Caller) else []
+    known = (
+        [caller.issuer, caller.id, caller.app_id] if isinstance(caller, Caller) else []
+    )
     return f"mcp-session {msgspec.json.encode(known).decode()}"
 
 
 def _negotiated(asked: dict[str, Any]) -> str:
     """The revision that the SDK agrees on with a client that opens a session so."""
     params = asked.get("params")
-    wanted = params.get("protocolVersion") if isinstance(params, dict) else DEFAULT_NEGOTIATED_VERSION
+    wanted = (
+        params.get("protocolVersion")
+        if isinstance(params, dict)
+        else DEFAULT_NEGOTIATED_VERSION
+    )
     return wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
 
 
@@ -353,7 +428,9 @@ def _decoded(body: bytes) -> dict[str, Any]:
 
 
 def _key_of(request: object) -> str:
-    return msgspec.json.encode(request).decode() if isinstance(request, str | int) else ""
+    return (
+        msgspec.json.encode(request).decode() if isinstance(request, str | int) else ""
+    )
 
 
 def _replay(body: bytes, receive: "Receive") -> "Receive":

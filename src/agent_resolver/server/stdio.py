@@ -124,7 +124,9 @@ class Input(anyio.AsyncFile[str]):
             try:
                 await anyio.wait_readable(self._wire)
             except OSError:  # A file never lets anybody wait, and some systems can wait for sockets alone.
-                return await to_thread.run_sync(_read_wire, self._wire, abandon_on_cancel=True)
+                return await to_thread.run_sync(
+                    _read_wire, self._wire, abandon_on_cancel=True
+                )
             try:
                 return _read_wire(self._wire)
             except BlockingIOError:
@@ -172,7 +174,11 @@ class Output(anyio.AsyncFile[str]):
             content, self._content = self._content, b""
             self._is_sent.clear()
             await to_thread.run_sync(self._send, content, abandon_on_cancel=True)
-            self._expected -= {_reply_keys_of(line).id for line in content.splitlines()} if self._expected else set()
+            self._expected -= (
+                {_reply_keys_of(line).id for line in content.splitlines()}
+                if self._expected
+                else set()
+            )
             if not self._expected:
                 self._none_expected.set()
 
@@ -209,7 +215,8 @@ def _write_wire(wire: int, content: bytes) -> None:
 
 
 def _wait_until_writable(wire: int) -> None:
-    # Not `select.select`: it refuses file descriptors from 1024 on, which a server with many clients reaches.
+    # Not `select.select`: it refuses file descriptors from 1024 on, which a server with
+    # many clients reaches.
     with selectors.DefaultSelector() as selector:
         selector.register(wire, selectors.EVENT_WRITE)
         selector.select()
@@ -223,7 +230,9 @@ def _read_message(line: bytes) -> _Message | str:
         notification, which must never be answered.
     """
     if len(line) > MAX_LINE + 1:
-        return _error_message(types.INVALID_REQUEST, f"The message has more than {MAX_LINE} bytes")
+        return _error_message(
+            types.INVALID_REQUEST, f"The message has more than {MAX_LINE} bytes"
+        )
     try:
         found = _message.decode(line)
     except msgspec.ValidationError as error:
@@ -252,5 +261,9 @@ def _reply_keys_of(line: bytes) -> _ReplyKeys:
 
 
 def _error_message(code: int, message: str, number: int | str | None = None) -> str:
-    document = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+    document = {
+        "jsonrpc": "2.0",
+        "id": number,
+        "error": {"code": code, "message": message},
+    }
     return msgspec.json.encode(document).decode()

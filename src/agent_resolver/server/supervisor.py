@@ -29,7 +29,9 @@ OPTION: Final = "--serve-on"
 class _Child:
     """One server process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, channel: socket.socket
+    ) -> None:
         self.process = process
         self.channel = channel
         """Says once that the process is ready; its end tells the process that this program is gone."""
@@ -78,8 +80,8 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._children: set[_Child] = set()
         self._ending = asyncio.Event()
-        # Held while processes are put into slots: else an exchange could overlook one that is still starting, and that
-        # process would never be told to leave.
+        # Held while processes are put into slots: else an exchange could overlook one
+        # that is still starting, and that process would never be told to leave.
         self._filling = asyncio.Lock()
 
     async def run(self) -> int:
@@ -176,7 +178,9 @@ class Supervisor:
             for slot, old in enumerate(self._slots):
                 child = await self._start()
                 if isinstance(child, int) or self._ending.is_set():
-                    self._report("the new server process is not ready: those that run stay")
+                    self._report(
+                        "the new server process is not ready: those that run stay"
+                    )
                     return
                 self._keep(slot, child)
                 if old is not None:
@@ -189,14 +193,18 @@ class Supervisor:
         with suppress(TimeoutError):
             await asyncio.wait_for(child.process.wait(), END_SECONDS)
             return
-        self._report("a server process that was exchanged did not end in time, and is killed")
+        self._report(
+            "a server process that was exchanged did not end in time, and is killed"
+        )
         with suppress(ProcessLookupError):
             child.process.kill()
 
     async def _end(self) -> None:
         for child in self._children:
             child.leave()
-        waiting = [asyncio.ensure_future(child.process.wait()) for child in self._children]
+        waiting = [
+            asyncio.ensure_future(child.process.wait()) for child in self._children
+        ]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=END_SECONDS)
             if late:

@@ -20,7 +20,12 @@ from msgspec import structs
 from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
 from agent_resolver.catalog.errors import BadCursor
 from agent_resolver.core.approval import refuse_words
-from agent_resolver.core.authorization import is_cleared, is_expired, is_same_caller, may_use
+from agent_resolver.core.authorization import (
+    is_cleared,
+    is_expired,
+    is_same_caller,
+    may_use,
+)
 from agent_resolver.engine.runs import MAX_RUN_ID
 from agent_resolver.registry.inbox import MAX_WORDS
 from agent_resolver.registry.registry import ToolRegistry
@@ -48,9 +53,13 @@ _POLL_PERSON_MS: Final = 5_000
 """People take longer than runs."""
 _PAGE: Final = 100
 _MOST_RESPONSES: Final = 100
-_OF_THE_RUN: Final = frozenset({FailureCode.TOOL_ERROR, FailureCode.OUTPUT_VALIDATION_FAILED})
+_OF_THE_RUN: Final = frozenset(
+    {FailureCode.TOOL_ERROR, FailureCode.OUTPUT_VALIDATION_FAILED}
+)
 """Failures that are the end of a run. Any other one says that its end cannot be returned now."""
-_REQUIRED: Final[dict[str, Any]] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+_REQUIRED: Final[dict[str, Any]] = {
+    "requiredCapabilities": {"extensions": {EXTENSION: {}}}
+}
 
 
 class UpdateTaskRequestParams(types.RequestParams):
@@ -93,27 +102,38 @@ class Tasks:
         """Let agents' runs be interrupted: this server ends, and another process goes on with them."""
         self._ending.set()
 
-    # Starting ---------------------------------------------------------------------------------------------------------
+    # Starting -------------------------------------------------------------------------
 
     def handle_for(self, ctx: Context, tool: Descriptor | None) -> RunHandle | None:
         """A handle if a call of this tool starts a run, and the client can take a task for its result."""
-        return RunHandle() if tool is not None and starts_run(tool) and _has_extension(ctx) else None
+        return (
+            RunHandle()
+            if tool is not None and starts_run(tool) and _has_extension(ctx)
+            else None
+        )
 
     def left_alone(self, context: CallContext, handle: RunHandle) -> CallContext:
         """The context of a call that its caller does not wait for; the extension has no progress for such calls."""
         quiet = CallContext.for_caller(context.caller).progress
-        return structs.replace(context, handle=handle, given_up=self._ending, progress=quiet)
+        return structs.replace(
+            context, handle=handle, given_up=self._ending, progress=quiet
+        )
 
     async def created(self, run: str) -> dict[str, Any]:
         """The answer to a call whose run the state has."""
         row = await self._store.read(lambda snapshot: snapshot.get(RUNS, run))
         if row is None:
             raise _unknown_task()
-        return {"resultType": "task", **_task_of(row, "working", f"Run {run} of {row.agent}")}
+        return {
+            "resultType": "task",
+            **_task_of(row, "working", f"Run {run} of {row.agent}"),
+        }
 
-    # Asking -----------------------------------------------------------------------------------------------------------
+    # Asking ---------------------------------------------------------------------------
 
-    async def get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
+    async def get(
+        self, ctx: Context, params: types.GetTaskRequestParams
+    ) -> dict[str, Any]:
         """How far a task is; its result once it has ended. A run that can go on, and that no process has, goes on."""
         caller = self._require_caller(ctx, "tasks/get")
         listed, run = await self._own_run(params.task_id, caller)
@@ -121,8 +141,13 @@ class Tasks:
         if row.status == "cancelled":
             return _task_of(row, "cancelled", "The run was cancelled")
         if row.status in FINISHED:
-            outcome = await self._registry.call(run.tool, run.arguments, self._context_of(run, row.id, caller))
-            return {**_task_of(row, "completed", row.status), "result": _result_of(outcome)}
+            outcome = await self._registry.call(
+                run.tool, run.arguments, self._context_of(run, row.id, caller)
+            )
+            return {
+                **_task_of(row, "completed", row.status),
+                "result": _result_of(outcome),
+            }
         if run.question is not None:
             return self._input_required(ctx, row, run, run.question, caller)
         if run.is_due:
@@ -131,7 +156,12 @@ class Tasks:
         return _task_of(row, "working", f"{run.message}{ending}")
 
     def _input_required(
-        self, ctx: Context, row: Run, run: TaskRun, question: PendingAction, caller: Caller
+        self,
+        ctx: Context,
+        row: Run,
+        run: TaskRun,
+        question: PendingAction,
+        caller: Caller,
     ) -> dict[str, Any]:
         """A task that waits for a person. The client is asked only what its caller may answer, and where it can."""
         asked = {}
@@ -156,11 +186,16 @@ class Tasks:
         is_open = tool is not None and may_use(tool.rules, caller)
         return is_open and refuse_words(question, caller, self._registry.now()) is None
 
-    async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> dict[str, Any]:
+    async def list(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
         """A page of the caller's tasks, the oldest first, without their results; as in 2025-11-25."""
         caller = self._require_caller(ctx, "tasks/list")
         if caller.id == ANONYMOUS.id and not caller.is_verified:
-            raise MCPError(types.INVALID_REQUEST, "Callers without a token cannot be told apart, and have no list")
+            raise MCPError(
+                types.INVALID_REQUEST,
+                "Callers without a token cannot be told apart, and have no list",
+            )
         listing = digest(["tasks", caller.id, caller.issuer])
         last = ""
         if params is not None and params.cursor:
@@ -172,44 +207,77 @@ class Tasks:
 
         def read(snapshot: Snapshot) -> tuple[list[tuple[Run, str]], str]:
             if last and snapshot.get(RUNS, last) is None:
-                raise MCPError(types.INVALID_PARAMS, "Bad cursor: the listing has changed")
-            rows = snapshot.find(RUNS, owned, after=(last,) if last else None, limit=_PAGE + 1)
+                raise MCPError(
+                    types.INVALID_PARAMS, "Bad cursor: the listing has changed"
+                )
+            rows = snapshot.find(
+                RUNS, owned, after=(last,) if last else None, limit=_PAGE + 1
+            )
             page = rows[:_PAGE]
-            found = [(row, _listed_status(row, snapshot)) for row in page if self._is_task(row)]
+            found = [
+                (row, _listed_status(row, snapshot))
+                for row in page
+                if self._is_task(row)
+            ]
             return found, page[-1].id if len(rows) > _PAGE else ""
 
         found, end = await self._store.read(read)
         tasks = [_task_of(row, status, row.agent) for row, status in found]
-        return {"tasks": tasks, **({"nextCursor": encode_cursor(listing, end)} if end else {})}
+        return {
+            "tasks": tasks,
+            **({"nextCursor": encode_cursor(listing, end)} if end else {}),
+        }
 
-    # Changing ---------------------------------------------------------------------------------------------------------
+    # Changing -------------------------------------------------------------------------
 
-    async def update(self, ctx: Context, params: UpdateTaskRequestParams) -> dict[str, Any]:
+    async def update(
+        self, ctx: Context, params: UpdateTaskRequestParams
+    ) -> dict[str, Any]:
         """Answer the question that a task waits for, through the inbox; responses to anything else are ignored."""
         caller = self._require_caller(ctx, "tasks/update")
         if len(params.input_responses) > _MOST_RESPONSES:
-            raise MCPError(types.INVALID_PARAMS, f"At most {_MOST_RESPONSES} responses are taken at once")
+            raise MCPError(
+                types.INVALID_PARAMS,
+                f"At most {_MOST_RESPONSES} responses are taken at once",
+            )
         listed, run = await self._own_run(params.task_id, caller)
         question = run.question
-        words = None if question is None else _words_of(params.input_responses.get(question.id))
+        words = (
+            None
+            if question is None
+            else _words_of(params.input_responses.get(question.id))
+        )
         if question is None or words is None or not self._may_answer(question, caller):
             return {}
-        context = structs.replace(self._context, trace_id=run.trace_id, caller=caller, connection="tasks/update")
-        answered = await self._registry.call(_ANSWER_TOOL, {"id": question.id, "text": words}, context)
+        context = structs.replace(
+            self._context,
+            trace_id=run.trace_id,
+            caller=caller,
+            connection="tasks/update",
+        )
+        answered = await self._registry.call(
+            _ANSWER_TOOL, {"id": question.id, "text": words}, context
+        )
         if not isinstance(answered, Done):
-            raise MCPError(types.INVALID_PARAMS, f"The answer was not taken: {answered.message}")
+            raise MCPError(
+                types.INVALID_PARAMS, f"The answer was not taken: {answered.message}"
+            )
         _, run = await self._own_run(listed.row.id, caller)
         if run.is_due:
             self._go_on(listed.row.id, run, caller)
         return {}
 
-    async def cancel(self, ctx: Context, params: types.CancelTaskRequestParams) -> dict[str, Any]:
+    async def cancel(
+        self, ctx: Context, params: types.CancelTaskRequestParams
+    ) -> dict[str, Any]:
         """Ask for the end of a task. One that has ended stays as it is."""
         caller = self._require_caller(ctx, "tasks/cancel")
         listed, run = await self._own_run(params.task_id, caller)
         row = listed.row
         if row.status not in FINISHED:
-            context = structs.replace(self._context, trace_id=run.trace_id, caller=caller)
+            context = structs.replace(
+                self._context, trace_id=run.trace_id, caller=caller
+            )
             await self._runs[row.kind].cancel(row.id, context)
             listed, run = await self._own_run(row.id, caller)
             # What a blueprint did is taken back, which a process has to do.
@@ -232,17 +300,23 @@ class Tasks:
         if not ended.cancelled():
             ended.exception()
 
-    # Who may --------------------------------------------------------------------------------------------------------
+    # Who may --------------------------------------------------------------------------
 
     def _require_caller(self, ctx: Context, method: str) -> Caller:
         """The caller of a request, where the revision and the client have the extension."""
         if not is_modern(ctx):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         if not _has_extension(ctx):
-            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", _REQUIRED)
+            raise MCPError(
+                types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+                "Missing required client capability",
+                _REQUIRED,
+            )
         caller = self._caller_of(ctx)
         if is_expired(caller, self._registry.now()):
-            raise MCPError(types.INVALID_REQUEST, f"The token of {caller.id} has expired")
+            raise MCPError(
+                types.INVALID_REQUEST, f"The token of {caller.id} has expired"
+            )
         return caller
 
     async def _own_run(self, run_id: str, caller: Caller) -> tuple[ListedRun, TaskRun]:
@@ -258,7 +332,11 @@ class Tasks:
             raise _unknown_task()
         run = await self._runs[listed.row.kind].look(listed)
         # The sealed starter decides, never the row.
-        if run is None or not is_same_caller(run.starter, caller) or not self._is_open_to(run, caller):
+        if (
+            run is None
+            or not is_same_caller(run.starter, caller)
+            or not self._is_open_to(run, caller)
+        ):
             raise _unknown_task()
         return listed, run
 
@@ -269,11 +347,14 @@ class Tasks:
         return is_usable and is_cleared(caller, run.classification)
 
     def _is_task(self, row: Run) -> bool:
-        # A part of another run was started by that run, and not by a call of the client.
+        # A part of another run was started by that run, and not by a call of the
+        # client.
         return row.kind in self._runs and not row.parent
 
     def _context_of(self, run: TaskRun, run_id: str, caller: Caller) -> CallContext:
-        context = structs.replace(self._context, trace_id=run.trace_id, caller=caller, connection="tasks")
+        context = structs.replace(
+            self._context, trace_id=run.trace_id, caller=caller, connection="tasks"
+        )
         return self.left_alone(context, RunHandle(run_id))
 
 
@@ -282,7 +363,9 @@ def starts_run(tool: Descriptor) -> bool:
     return tool.labels.kind == "BLUEPRINT" or tool.id == RUN_AGENT
 
 
-async def run_or_outcome(calling: "asyncio.Future[Outcome]", handle: RunHandle) -> str | None:
+async def run_or_outcome(
+    calling: "asyncio.Future[Outcome]", handle: RunHandle
+) -> str | None:
     """The id of the run that a call has started; None if the call came to its outcome without one."""
     kept = asyncio.ensure_future(handle.kept())
     try:
@@ -295,7 +378,11 @@ async def run_or_outcome(calling: "asyncio.Future[Outcome]", handle: RunHandle) 
 
 def _has_extension(ctx: Context) -> bool:
     declared = ctx.session.client_capabilities
-    return is_modern(ctx) and declared is not None and EXTENSION in (declared.extensions or {})
+    return (
+        is_modern(ctx)
+        and declared is not None
+        and EXTENSION in (declared.extensions or {})
+    )
 
 
 def _can_ask(ctx: Context) -> bool:
@@ -303,7 +390,9 @@ def _can_ask(ctx: Context) -> bool:
     return declared is not None and declared.elicitation is not None
 
 
-def _task_of(row: Run, status: str, message: str, poll_ms: int = _POLL_MS) -> dict[str, Any]:
+def _task_of(
+    row: Run, status: str, message: str, poll_ms: int = _POLL_MS
+) -> dict[str, Any]:
     return {
         "taskId": row.id,
         "status": status,
@@ -319,9 +408,14 @@ def _task_of(row: Run, status: str, message: str, poll_ms: int = _POLL_MS) -> di
 def _listed_status(row: Run, snapshot: Snapshot) -> str:
     """The status of a task as a list shows it, from rows alone."""
     if row.status in FINISHED:
-        # A tool that failed has a result that says so: `failed` is for errors of the protocol.
+        # A tool that failed has a result that says so: `failed` is for errors of the
+        # protocol.
         return "cancelled" if row.status == "cancelled" else "completed"
-    action = snapshot.get(PENDING, row.waits_for) if row.status == "waiting" and row.waits_for else None
+    action = (
+        snapshot.get(PENDING, row.waits_for)
+        if row.status == "waiting" and row.waits_for
+        else None
+    )
     return "input_required" if action is not None and action.is_open else "working"
 
 
@@ -331,15 +425,29 @@ def _result_of(outcome: Outcome) -> dict[str, Any]:
     Raises:
         MCPError: It cannot be returned now: the tool is gone, or the state cannot be read.
     """
-    if isinstance(outcome, Done) or (isinstance(outcome, Failed) and outcome.code in _OF_THE_RUN):
+    if isinstance(outcome, Done) or (
+        isinstance(outcome, Failed) and outcome.code in _OF_THE_RUN
+    ):
         result = make_result(outcome, None, "")
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    raise MCPError(types.INTERNAL_ERROR, f"The result cannot be returned: {outcome.code}: {outcome.message}")
+    raise MCPError(
+        types.INTERNAL_ERROR,
+        f"The result cannot be returned: {outcome.code}: {outcome.message}",
+    )
 
 
 def _elicitation(question: PendingAction) -> dict[str, Any]:
-    answer = {"type": "string", "title": "Answer", "minLength": 1, "maxLength": MAX_WORDS}
-    schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
+    answer = {
+        "type": "string",
+        "title": "Answer",
+        "minLength": 1,
+        "maxLength": MAX_WORDS,
+    }
+    schema = {
+        "type": "object",
+        "properties": {"answer": answer},
+        "required": ["answer"],
+    }
     params = {"mode": "form", "message": question.message, "requestedSchema": schema}
     return {"method": "elicitation/create", "params": params}
 

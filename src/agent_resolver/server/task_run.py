@@ -69,8 +69,12 @@ class BlueprintTaskRuns:
             return None
         started = history.started
         view = None if listed.row.status in FINISHED else await self._runs.query(run)
-        is_due = view is not None and (listed.status == "interrupted" or await self._runs.is_due(run))
-        question = None if view is None or is_due else await open_question(self._runs, view)
+        is_due = view is not None and (
+            listed.status == "interrupted" or await self._runs.is_due(run)
+        )
+        question = (
+            None if view is None or is_due else await open_question(self._runs, view)
+        )
         return TaskRun(
             starter=started.starter,
             tool=history.blueprint.id,
@@ -101,7 +105,9 @@ class BlueprintTaskRuns:
 class AgentTaskRuns:
     """The runs of agents that `run_agent` starts."""
 
-    def __init__(self, journal: Callable[[], Journal], store: Store, now: Callable[[], str]) -> None:
+    def __init__(
+        self, journal: Callable[[], Journal], store: Store, now: Callable[[], str]
+    ) -> None:
         self._journal = journal
         self._store = store
         self._now = now
@@ -111,7 +117,11 @@ class AgentTaskRuns:
         folded = await self._journal().look_up(listed.row.id)
         if folded is None:
             return None
-        question = listed.action if listed.action is not None and listed.action.is_open else None
+        question = (
+            listed.action
+            if listed.action is not None and listed.action.is_open
+            else None
+        )
         if question is not None and question.state(self._now()) != "open":
             question = None
         return TaskRun(
@@ -151,7 +161,11 @@ class AgentTaskRuns:
 
 def _prompt_of(folded: Folded) -> str:
     """The words that the run began with, as far as the journal has them as text."""
-    spoken = (message.text for message in reversed(folded.state.messages) if message.role == "user")
+    spoken = (
+        message.text
+        for message in reversed(folded.state.messages)
+        if message.role == "user"
+    )
     return next((text for text in spoken if text.strip()), folded.row.id)
 
 

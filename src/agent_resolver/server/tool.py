@@ -29,7 +29,12 @@ from agent_resolver.server.resource import TTL_MS, limit_of
 from agent_resolver.server.task import Tasks, run_or_outcome, starts_run
 from agent_resolver.server.waiting_call import WaitingCalls
 from agent_resolver.storage.port import Store
-from agent_resolver.telemetry.trace_context import format_parent, parse_parent, parse_state, parse_trace_id
+from agent_resolver.telemetry.trace_context import (
+    format_parent,
+    parse_parent,
+    parse_state,
+    parse_trace_id,
+)
 
 Context = ServerRequestContext[Any, Any]
 _log = logging.getLogger(__name__)
@@ -50,11 +55,17 @@ _FAILURE: Final = {
     "type": "object",
     "description": "Why there is no result; `isError` is true then",
     "properties": {
-        "status": {"enum": ["failed", "pending"], "description": "`pending` where it waits for a person"},
+        "status": {
+            "enum": ["failed", "pending"],
+            "description": "`pending` where it waits for a person",
+        },
         "code": {"type": "string", "description": "The reason, for machines"},
         "message": {"type": "string", "description": "The reason in words"},
         "remedy": {"type": "string", "description": "What to do next"},
-        "traceId": {"type": "string", "description": "The trace that the call belongs to"},
+        "traceId": {
+            "type": "string",
+            "description": "The trace that the call belongs to",
+        },
     },
     "required": ["status", "code", "message", "remedy", "traceId"],
 }
@@ -87,7 +98,9 @@ class RegistryTools:
         """Who sent a request."""
         return self._caller_in(ctx) or self._context.caller
 
-    async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         """A page of the tools that the caller may use, in the order of their ids.
 
         `_meta["agent-resolver/tag"]` picks those with a tag.
@@ -102,21 +115,33 @@ class RegistryTools:
                 last = decode_cursor(params.cursor, listing)
             except BadCursor as error:
                 raise MCPError(types.INVALID_PARAMS, str(error)) from None
-            start = next((place for place, tool in enumerate(tools, 1) if tool.id == last), len(tools))
+            start = next(
+                (place for place, tool in enumerate(tools, 1) if tool.id == last),
+                len(tools),
+            )
         page = tools[start : start + limit]
         has_more = start + limit < len(tools)
-        meta: dict[str, Any] = {"agent-resolver/total": len(tools), "agent-resolver/count": len(page)}
+        meta: dict[str, Any] = {
+            "agent-resolver/total": len(tools),
+            "agent-resolver/count": len(page),
+        }
         if self._manifest:
             meta[MANIFEST_KEY] = self._manifest
         return types.ListToolsResult(
-            tools=[_make_mcp_tool(tool, is_task=bool(self.tasks) and starts_run(tool)) for tool in page],
+            tools=[
+                _make_mcp_tool(tool, is_task=bool(self.tasks) and starts_run(tool))
+                for tool in page
+            ],
             next_cursor=encode_cursor(listing, page[-1].id) if has_more else None,
-            # Clients keep listings without what they asked by: part of one must not stand for the whole.
+            # Clients keep listings without what they asked by: part of one must not
+            # stand for the whole.
             ttl_ms=TTL_MS if tag is None else 0,
             _meta=meta,
         )
 
-    async def call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult | dict[str, Any]:
+    async def call(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | dict[str, Any]:
         """Call a tool by its served name or its id; a refusal is a result that says so, for the model to read.
 
         A call that starts a run is answered with a task, if the client can take one.
@@ -139,18 +164,27 @@ class RegistryTools:
             progress=_progress_to_client(ctx),
             given_up=given_up,
         )
-        handle = self.tasks.handle_for(ctx, self._registry.get(tool_id)) if self.tasks else None
+        handle = (
+            self.tasks.handle_for(ctx, self._registry.get(tool_id))
+            if self.tasks
+            else None
+        )
         try:
             if self.tasks and handle:
                 context = self.tasks.left_alone(context, handle)
-                calling = self._registry.start_call(tool_id, params.arguments or {}, context)
+                calling = self._registry.start_call(
+                    tool_id, params.arguments or {}, context
+                )
                 if run := await run_or_outcome(calling, handle):
                     return await self.tasks.created(run)
                 outcome = await calling
             else:
-                outcome = await self._registry.call(tool_id, params.arguments or {}, context)
+                outcome = await self._registry.call(
+                    tool_id, params.arguments or {}, context
+                )
         except asyncio.CancelledError:
-            # The client cancelled its request, or is gone: a tool that can end early does so.
+            # The client cancelled its request, or is gone: a tool that can end early
+            # does so.
             given_up.set()
             raise
         if _text_in_meta(ctx, TRACE_KEY) is None:
@@ -176,7 +210,9 @@ class RegistryTools:
 
 
 def _unknown_tool(name: str, trace_id: str) -> MCPError:
-    return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name[:MAX_ID]}", {TRACE_KEY: trace_id})
+    return MCPError(
+        types.INVALID_PARAMS, f"Unknown tool: {name[:MAX_ID]}", {TRACE_KEY: trace_id}
+    )
 
 
 def caller_of_request(ctx: Context) -> Caller | None:
@@ -211,14 +247,20 @@ def _trace_of(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
     taken to go on with the trace under which the call is `waiting`.
     """
     given = (ctx.meta or {}).get("traceparent")
-    parent = parse_parent(given) if isinstance(given, str) else None  # Others are to be ignored, says W3C.
+    parent = (
+        parse_parent(given) if isinstance(given, str) else None
+    )  # Others are to be ignored, says W3C.
     named = _text_in_meta(ctx, TRACE_KEY)
     if named is not None and not parse_trace_id(named):
-        message = f"`{TRACE_KEY}` has 32 hexadecimal digits in lower case, not all of them 0"
+        message = (
+            f"`{TRACE_KEY}` has 32 hexadecimal digits in lower case, not all of them 0"
+        )
         raise MCPError(types.INVALID_PARAMS, message, {"key": TRACE_KEY})
     named = named or waiting
     if parent and (not named or parse_trace_id(named) == parent.trace_id):
-        return format_parent(parent.trace_id, parent.span_id, parent.flags), f"{parent.trace_id:032x}"
+        return format_parent(
+            parent.trace_id, parent.span_id, parent.flags
+        ), f"{parent.trace_id:032x}"
     return None, named or secrets.token_hex(16)
 
 
@@ -232,7 +274,9 @@ def _progress_to_client(ctx: Context) -> Progress:
     """Tells the client how far its call is, if it asked for that; one that is gone or does not listen stops nothing."""
     is_heard = True
 
-    async def tell(done: float, total: float | None = None, message: str | None = None) -> None:
+    async def tell(
+        done: float, total: float | None = None, message: str | None = None
+    ) -> None:
         nonlocal is_heard
         if not is_heard:
             return  # To wait for it each time would take longer than the tool may.
@@ -283,7 +327,11 @@ def _output_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     """
     if schema is None or any(name in msgspec.json.encode(schema) for name in _NAMES):
         return None
-    rest = {key: _move_references(value) for key, value in schema.items() if key != "$schema"}
+    rest = {
+        key: _move_references(value)
+        for key, value in schema.items()
+        if key != "$schema"
+    }
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     return {**dialect, "type": "object", "anyOf": [rest, _FAILURE]}
 

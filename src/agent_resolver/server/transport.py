@@ -58,7 +58,10 @@ class Keeping(Struct, frozen=True, kw_only=True):
 
 
 async def serve_stdio(
-    server: AgentServer, beside: Beside, wire: tuple[Input, Output], on_interrupt: Callable[[], None]
+    server: AgentServer,
+    beside: Beside,
+    wire: tuple[Input, Output],
+    on_interrupt: Callable[[], None],
 ) -> None:
     """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts.
 
@@ -66,7 +69,10 @@ async def serve_stdio(
         OSError: What it is sent cannot be written.
     """
     try:
-        async with anyio.create_task_group() as group, stdio_server(*wire) as (read, write):
+        async with (
+            anyio.create_task_group() as group,
+            stdio_server(*wire) as (read, write),
+        ):
 
             def end() -> None:
                 on_interrupt()
@@ -86,7 +92,11 @@ async def serve_stdio(
 
 
 def _first_error(error: Exception) -> Exception:
-    return _first_error(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+    return (
+        _first_error(error.exceptions[0])
+        if isinstance(error, ExceptionGroup)
+        else error
+    )
 
 
 async def serve_http(  # noqa: PLR0913 - each is one part of the server
@@ -122,22 +132,38 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=hosts,
-        allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
+        allowed_origins=[
+            f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")
+        ],
     )
     keeping = keeping or Keeping()
-    sessions = SharedSessions(server, notices, keeping.seal or _own_seal(), keeping.store or MemoryStore(), security)
+    sessions = SharedSessions(
+        server,
+        notices,
+        keeping.seal or _own_seal(),
+        keeping.store or MemoryStore(),
+        security,
+    )
     drain = Drain()
-    app = drain.closing_connections(_make_application(sessions, security, authentication))
+    app = drain.closing_connections(
+        _make_application(sessions, security, authentication)
+    )
     if probed is not None:
         app = Probes(probed, known).beside(app)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=PATIENCE_SECONDS)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=PATIENCE_SECONDS,
+    )
     running = Running(config)
 
     def end() -> None:
         on_interrupt()
         running.should_exit = True
         notices.close()
-        # It calls it an error when a stream of an older client has to be cut, which cannot be told to close.
+        # It calls it an error when a stream of an older client has to be cut, which
+        # cannot be told to close.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
     async def finish() -> None:
@@ -200,7 +226,8 @@ class Drain:
             # Not every loop of Windows has readers.
             with suppress(NotImplementedError):
                 loop.remove_reader(listening.fileno())
-        # asyncio drops a connection that it has accepted, and not yet set up, when its server closes.
+        # asyncio drops a connection that it has accepted, and not yet set up, when its
+        # server closes.
         await asyncio.sleep(_LOOK_SECONDS)
         for each in servers:
             each.close()
@@ -211,8 +238,15 @@ class Drain:
         async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
             async def send_closing(message: "Message") -> None:
                 if self.has_begun and message["type"] == "http.response.start":
-                    others = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
-                    message = {**message, "headers": [*others, (b"connection", b"close")]}
+                    others = [
+                        pair
+                        for pair in message.get("headers", ())
+                        if pair[0].lower() != b"connection"
+                    ]
+                    message = {
+                        **message,
+                        "headers": [*others, (b"connection", b"close")],
+                    }
                 await send(message)
 
             await app(scope, receive, send_closing)
@@ -234,7 +268,9 @@ async def _when_left_alone(channel: socket.socket, stop: Callable[[int], None]) 
 
 
 def _make_application(
-    sessions: "SharedSessions", security: TransportSecuritySettings, authentication: "Authentication | None"
+    sessions: "SharedSessions",
+    security: TransportSecuritySettings,
+    authentication: "Authentication | None",
 ) -> "ASGIApp":
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
     from starlette.applications import Starlette
@@ -246,13 +282,21 @@ def _make_application(
         return plain_errors(Starlette(routes=routes, lifespan=lambda _: sessions.run()))
     from agent_resolver.server.auth import authenticated, metadata_routes
 
-    app = Starlette(routes=[*routes, *metadata_routes(authentication)], lifespan=lambda _: sessions.run())
+    app = Starlette(
+        routes=[*routes, *metadata_routes(authentication)],
+        lifespan=lambda _: sessions.run(),
+    )
     return authenticated(plain_errors(app), authentication, security)
 
 
-async def _on_signal(stop: Callable[[int], None], *, task_status: TaskStatus[None]) -> None:
+async def _on_signal(
+    stop: Callable[[int], None], *, task_status: TaskStatus[None]
+) -> None:
     # Windows has no such signals.
-    with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with (
+        suppress(NotImplementedError),
+        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+    ):
         task_status.started()
         async for number in signals:
             stop(number)

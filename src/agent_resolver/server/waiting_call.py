@@ -5,7 +5,12 @@ from typing import Any, Final
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.state import SERVED
-from agent_resolver.server.served_note import milliseconds_now, put_note, read_note, short_digest
+from agent_resolver.server.served_note import (
+    milliseconds_now,
+    put_note,
+    read_note,
+    short_digest,
+)
 from agent_resolver.storage.memory import MemoryStore
 from agent_resolver.storage.port import Store
 
@@ -23,13 +28,24 @@ class WaitingCalls:
         """Calls that wait; without a store, those of this process alone."""
         self._store = store or MemoryStore()
 
-    async def trace_of(self, caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str | None:
+    async def trace_of(
+        self, caller_id: str, tool_id: str, arguments: dict[str, Any]
+    ) -> str | None:
         """The trace under which this very call waits, if it does."""
         key = _key_of_call(caller_id, tool_id, arguments)
-        return await self._store.read(lambda snapshot: read_note(snapshot, key)) if key else None
+        return (
+            await self._store.read(lambda snapshot: read_note(snapshot, key))
+            if key
+            else None
+        )
 
     async def note(
-        self, caller_id: str, tool_id: str, arguments: dict[str, Any], outcome: Outcome, known: str | None = None
+        self,
+        caller_id: str,
+        tool_id: str,
+        arguments: dict[str, Any],
+        outcome: Outcome,
+        known: str | None = None,
     ) -> None:
         """Remember a call that has to wait; what is done or rejected waits no longer.
 
@@ -38,13 +54,17 @@ class WaitingCalls:
         key = _key_of_call(caller_id, tool_id, arguments)
         if isinstance(outcome, Pending) and key and outcome.trace_id != known:
             until = milliseconds_now() + _KEPT_MS
-            await self._store.write(lambda work: put_note(work, key, until, outcome.trace_id))
+            await self._store.write(
+                lambda work: put_note(work, key, until, outcome.trace_id)
+            )
         elif known is not None and _is_over(outcome):
             await self._store.write(lambda work: work.drop(SERVED, key))
 
 
 def _is_over(outcome: Outcome) -> bool:
-    return isinstance(outcome, Done) or (isinstance(outcome, Failed) and outcome.code is FailureCode.APPROVAL_REJECTED)
+    return isinstance(outcome, Done) or (
+        isinstance(outcome, Failed) and outcome.code is FailureCode.APPROVAL_REJECTED
+    )
 
 
 def _key_of_call(caller_id: str, tool_id: str, arguments: dict[str, Any]) -> str:

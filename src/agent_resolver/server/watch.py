@@ -20,7 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 async def keep_up(
-    refresh: Callable[[], Changes], folders: Sequence[str], files: Sequence[str], notices: Notices
+    refresh: Callable[[], Changes],
+    folders: Sequence[str],
+    files: Sequence[str],
+    notices: Notices,
 ) -> None:
     """Bring the catalog up to date after every change below the folders or of the files, until cancelled."""
     seen = list(map(identity_of, files))
@@ -50,7 +53,8 @@ async def tell_of_tools(registry: ToolRegistry, notices: Notices) -> None:
 
 async def _watch_or_poll(folders: Sequence[str]) -> AsyncIterator[bool]:
     """Again and again whether something below the folders has changed, or may have where nobody can watch them."""
-    # To import a watcher takes longer than to answer a first request, so that comes first.
+    # To import a watcher takes longer than to answer a first request, so that comes
+    # first.
     await anyio.sleep(_SECONDS_BETWEEN)
     yield True
     while True:
@@ -69,15 +73,25 @@ async def _watch_folders(folders: Sequence[str]) -> AsyncIterator[bool]:
 
     wait = int(1000 * _SECONDS_BETWEEN)
     places = _inodes_of(folders)
-    # What changed between the last look and now is not seen by the watcher, so its first word counts as a change.
+    # What changed between the last look and now is not seen by the watcher, so its
+    # first word counts as a change.
     is_first = True
-    # No filter: the usual one sees nothing below `node_modules` or `.venv`, where a root may well be.
-    found = awatch(*folders, watch_filter=None, debounce=_DEBOUNCE_MS, rust_timeout=wait, yield_on_timeout=True)
+    # No filter: the usual one sees nothing below `node_modules` or `.venv`, where a
+    # root may well be.
+    found = awatch(
+        *folders,
+        watch_filter=None,
+        debounce=_DEBOUNCE_MS,
+        rust_timeout=wait,
+        yield_on_timeout=True,
+    )
     async with aclosing(found):
         async for changes in found:
             yield bool(changes) or is_first
             is_first = False
-            if _inodes_of(folders) != places or not {path for _, path in changes}.isdisjoint(folders):
+            if _inodes_of(folders) != places or not {
+                path for _, path in changes
+            }.isdisjoint(folders):
                 return
 
 

@@ -11,7 +11,8 @@ def system_time() -> str:
     return f"{_second_of(seconds)}.{milliseconds:03}Z"
 
 
-# Each step of a call or a run asks for the time, most of them within the second of the step before.
+# Each step of a call or a run asks for the time, most of them within the second of the
+# step before.
 @lru_cache(1)
 def _second_of(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

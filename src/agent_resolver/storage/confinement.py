@@ -30,18 +30,87 @@ _AT_NUMBER: Final = 0
 _AT_MACHINE: Final = 4
 
 _CALLS: Final = (
-    *("read", "write", "close", "fstat", "lseek", "mmap", "mprotect", "munmap", "brk", "rt_sigaction"),
-    *("rt_sigprocmask", "rt_sigreturn", "mremap", "madvise", "sched_yield", "exit", "sigaltstack", "gettid", "futex"),
+    *(
+        "read",
+        "write",
+        "close",
+        "fstat",
+        "lseek",
+        "mmap",
+        "mprotect",
+        "munmap",
+        "brk",
+        "rt_sigaction",
+    ),
+    *(
+        "rt_sigprocmask",
+        "rt_sigreturn",
+        "mremap",
+        "madvise",
+        "sched_yield",
+        "exit",
+        "sigaltstack",
+        "gettid",
+        "futex",
+    ),
     *("clock_gettime", "exit_group", "getrandom", "rseq"),
 )
 _NUMBERS: Final = {
     "x86_64": (
         0xC000003E,
-        (0, 1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 25, 28, 24, 60, 131, 186, 202, 228, 231, 318, 334),
+        (
+            0,
+            1,
+            3,
+            5,
+            8,
+            9,
+            10,
+            11,
+            12,
+            13,
+            14,
+            15,
+            25,
+            28,
+            24,
+            60,
+            131,
+            186,
+            202,
+            228,
+            231,
+            318,
+            334,
+        ),
     ),
     "aarch64": (
         0xC00000B7,
-        (63, 64, 57, 80, 62, 222, 226, 215, 214, 134, 135, 139, 216, 233, 124, 93, 132, 178, 98, 113, 94, 278, 293),
+        (
+            63,
+            64,
+            57,
+            80,
+            62,
+            222,
+            226,
+            215,
+            214,
+            134,
+            135,
+            139,
+            216,
+            233,
+            124,
+            93,
+            132,
+            178,
+            98,
+            113,
+            94,
+            278,
+            293,
+        ),
     ),
 }
 """For each machine the kernel's name of it, and the numbers of `_CALLS` in that order."""
@@ -59,8 +128,9 @@ def limit_resources(seconds: int, memory_bytes: int, file_bytes: int) -> None:
         return
     import resource
 
-    # At the hard bound of processor time the kernel sends SIGKILL, which says nothing about the reason. The soft bound
-    # one second before it sends SIGXCPU, so that the parent can tell a slow process from one that was killed.
+    # At the hard bound of processor time the kernel sends SIGKILL, which says nothing
+    # about the reason. The soft bound one second before it sends SIGXCPU, so that the
+    # parent can tell a slow process from one that was killed.
     bounds = {
         resource.RLIMIT_CPU: (seconds, seconds + 1),
         resource.RLIMIT_AS: (memory_bytes, memory_bytes),
@@ -88,7 +158,9 @@ def refuse_system_calls() -> bool:
         return False
     program = _filter_program(machine, numbers)
     code = ctypes.create_string_buffer(b"".join(program), 8 * len(program))
-    described = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
+    described = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+    )
     library = ctypes.CDLL(None, use_errno=True)
     try:
         if library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
@@ -103,8 +175,12 @@ def refuse_system_calls() -> bool:
 def _filter_program(machine: int, numbers: tuple[int, ...]) -> list[bytes]:
     """The instructions: another machine's calls end the process, listed calls pass, all others are refused."""
     count = len(numbers)
-    # The last two instructions answer; each comparison that holds jumps over those that follow, and over the refusal.
-    comparisons = [_instruction(_JUMP_IF_EQUAL, number, count - place) for place, number in enumerate(numbers)]
+    # The last two instructions answer; each comparison that holds jumps over those that
+    # follow, and over the refusal.
+    comparisons = [
+        _instruction(_JUMP_IF_EQUAL, number, count - place)
+        for place, number in enumerate(numbers)
+    ]
     return [
         _instruction(_LOAD, _AT_MACHINE),
         _instruction(_JUMP_IF_EQUAL, machine, 1),

@@ -35,7 +35,9 @@ class ForeignFile(FileError):
     exit_code = 1
 
     def __init__(self, path: str, owner: int) -> None:
-        super().__init__(path, f"belongs to {_name_user(owner)}, and would decide what runs as you")
+        super().__init__(
+            path, f"belongs to {_name_user(owner)}, and would decide what runs as you"
+        )
         self.owner = owner
         self.hint = "read it first; then copy it, so that it is yours, or change its owner with `chown`"
 
@@ -47,7 +49,9 @@ class LinkedAway(FileError):
     hint = "replace the link by the file itself, or name the file that it leads to"
 
     def __init__(self, path: str, target: str) -> None:
-        super().__init__(path, f"is left as it is: a link leads out of the project, to `{target}`")
+        super().__init__(
+            path, f"is left as it is: a link leads out of the project, to `{target}`"
+        )
 
 
 class UnreadableFile(FileError):
@@ -82,7 +86,9 @@ class LeaseLost(ResolverError):
     """Work was to be written under a lease that another holder has now, or that was released."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The lease on {name} was lost: another process works on it now")
+        super().__init__(
+            f"The lease on {name} was lost: another process works on it now"
+        )
         self.name = name
 
 
@@ -91,5 +97,8 @@ def _name_user(number: int) -> str:
         import pwd
 
         return f"the user `{pwd.getpwuid(number).pw_name}`"
-    except (ImportError, KeyError):  # Windows has no such list, and a container may know only the number.
+    except (
+        ImportError,
+        KeyError,
+    ):  # Windows has no such list, and a container may know only the number.
         return f"the user with the number {number}"

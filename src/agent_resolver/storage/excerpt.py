@@ -23,7 +23,11 @@ def seal_excerpt(record: Record, seal: AesSeal) -> Record:
     digest = _digest_of(text.encode())
     rest = {name: value for name, value in record.body.items() if name != CONTENT}
     body = {**rest, SHOWN: digest}
-    return structs.replace(record, body=body, sealed=seal.close(text.encode(), excerpt_purpose(record.run, body)))
+    return structs.replace(
+        record,
+        body=body,
+        sealed=seal.close(text.encode(), excerpt_purpose(record.run, body)),
+    )
 
 
 def open_excerpt(record: AuditRecord, seal: _Opens) -> str | None:

@@ -28,7 +28,9 @@ def exclusively(path: str) -> Iterator[None]:
         yield
         return
     try:
-        descriptor = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         raise UnwritableFile(path, f"cannot be locked: {error.strerror}") from error
     try:
@@ -49,7 +51,9 @@ def exclusively_in_folder(path: str) -> Iterator[None]:
         return
     with ExitStack() as stack:
         with suppress(OSError):
-            descriptor = os.open(os.path.dirname(path) or os.curdir, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(
+                os.path.dirname(path) or os.curdir, os.O_RDONLY | os.O_CLOEXEC
+            )
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

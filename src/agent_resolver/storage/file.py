@@ -9,7 +9,12 @@ from functools import cache
 from io import FileIO
 from typing import Final, Self
 
-from agent_resolver.storage.errors import ForeignFile, OversizeFile, UnreadableFile, UnwritableFile
+from agent_resolver.storage.errors import (
+    ForeignFile,
+    OversizeFile,
+    UnreadableFile,
+    UnwritableFile,
+)
 
 _STATE_FOLDER: Final = ".agent"
 _KINDS: Final = {
@@ -44,13 +49,16 @@ def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> 
     """
     with open_regular(path) as file:
         found = os.fstat(file.fileno())
-        # Asked of the open file: under its name there may be another one a moment later.
+        # Asked of the open file: under its name there may be another one a moment
+        # later.
         if users and found.st_uid not in users:
             raise ForeignFile(path, found.st_uid)
         size = found.st_size
         content = file.readall() if size <= limit else b""
     if max(size, len(content)) > limit:
-        raise OversizeFile(path, f"is larger than {limit:,} bytes, the most that is read")
+        raise OversizeFile(
+            path, f"is larger than {limit:,} bytes, the most that is read"
+        )
     return content
 
 
@@ -66,7 +74,13 @@ def stamp_of(path: str) -> Stamp | None:
         return None
     if time.time_ns() - found.st_ctime_ns < _TICK_NS:
         return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
 
 
 def read_head(path: str, size: int) -> bytes | None:
@@ -84,7 +98,9 @@ def same_content(path: str, content: Iterable[bytes]) -> bool:
     """Whether a file is there and holds exactly `content`."""
     try:
         with open_regular(path) as file:
-            return all(file.read(len(piece)) == piece for piece in content) and not file.read(1)
+            return all(
+                file.read(len(piece)) == piece for piece in content
+            ) and not file.read(1)
     except UnreadableFile as error:
         if error.missing:
             return False
@@ -117,7 +133,14 @@ class Batch:
         """Of each target what to call it, and the temporary file that holds its content."""
         self._folders: dict[str, str] = {}
 
-    def write(self, path: str, content: Iterable[bytes], new_mode: int = 0o666, *, is_private: bool = False) -> bool:
+    def write(
+        self,
+        path: str,
+        content: Iterable[bytes],
+        new_mode: int = 0o666,
+        *,
+        is_private: bool = False,
+    ) -> bool:
         """Write one file; whether that will change anything. Of two writes to one file the later counts.
 
         A file that is there keeps its mode; one that is not gets `new_mode`, less what the user's mask takes away. One
@@ -131,10 +154,12 @@ class Batch:
             # What others can read already is written again, so that they no longer can.
             may_stay = found is not None and mode == found
             self._forget(target)
-            # Content that is at hand is compared before a temporary file is made; the rest, which may be long, after.
+            # Content that is at hand is compared before a temporary file is made; the
+            # rest, which may be long, after.
             if may_stay and isinstance(content, list) and same_content(target, content):
                 return False
-            # Never wider than in the end: what is private must not be readable while it is written.
+            # Never wider than in the end: what is private must not be readable while it
+            # is written.
             file = create_beside(target, new_mode & most if mode is None else mode)
             try:
                 with file:
@@ -180,7 +205,8 @@ class Batch:
                     os.unlink(temporary)
 
     def _commit(self) -> None:
-        # To flush one file makes the system wait with whatever is written meanwhile, so all are written before.
+        # To flush one file makes the system wait with whatever is written meanwhile, so
+        # all are written before.
         _flush_all(list(self._staged.values()))
         for target, (path, temporary) in self._staged.items():
             with _in_our_words(path):
@@ -195,7 +221,9 @@ def _flush_all(files: Sequence[tuple[str, str]]) -> None:
         for path, temporary in files:
             _flush_to_disk(path, temporary)
         return
-    from concurrent.futures import ThreadPoolExecutor  # Slow to import, and rarely needed.
+    from concurrent.futures import (
+        ThreadPoolExecutor,
+    )  # Slow to import, and rarely needed.
 
     with ThreadPoolExecutor(_FLUSHES_AT_ONCE) as pool:
         for _ in pool.map(lambda file: _flush_to_disk(*file), files):
@@ -238,7 +266,8 @@ class _NotRegular(Exception):
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Opening a named pipe would wait for a writer; what it is can only be asked safely once it is open.
+    # Opening a named pipe would wait for a writer; what it is can only be asked safely
+    # once it is open.
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -254,7 +283,9 @@ def _mode_of_target(path: str, target: str) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found):
-        raise UnwritableFile(path, f"is {_KINDS.get(stat.S_IFMT(found), 'special')}, not a regular file")
+        raise UnwritableFile(
+            path, f"is {_KINDS.get(stat.S_IFMT(found), 'special')}, not a regular file"
+        )
     return stat.S_IMODE(found)
 
 
@@ -268,7 +299,11 @@ def create_beside(target: str, mode: int = 0o666) -> FileIO:
     attempt = 0
     while True:
         try:
-            return FileIO(os.path.join(folder, _temporary_name(name, attempt)), "x+", opener=create)
+            return FileIO(
+                os.path.join(folder, _temporary_name(name, attempt)),
+                "x+",
+                opener=create,
+            )
         except FileExistsError:
             attempt += 1
 
@@ -293,7 +328,11 @@ def sweep_temporary(folder: str) -> None:
     """Remove the temporary files of processes that are gone: they were ended while they wrote."""
     ours = f".{_process_space()}-"
     with suppress(OSError), os.scandir(folder) as entries:
-        left = [entry.path for entry in entries if entry.name.endswith(".tmp") and ours in entry.name]
+        left = [
+            entry.path
+            for entry in entries
+            if entry.name.endswith(".tmp") and ours in entry.name
+        ]
         for path in left:
             if _is_left_behind(path.rpartition(ours)[2]):
                 os.unlink(path)
@@ -320,7 +359,9 @@ def tighten(path: str, mode: int) -> None:
             os.chmod(path, rights & mode)
 
 
-def replace_with(path: str, make: Callable[[str], None], *, mode: int | None = None) -> None:
+def replace_with(
+    path: str, make: Callable[[str], None], *, mode: int | None = None
+) -> None:
     """Make a file under a temporary name, and give it its own once it is whole and on the disk.
 
     Args:
@@ -369,7 +410,8 @@ def _has_same_bytes(file: FileIO, target: str) -> bool:
 
 def sync_folder(folder: str) -> None:
     """Have the names of the files in a folder on the disk."""
-    # Some systems cannot open or sync a folder; the rename is atomic there all the same.
+    # Some systems cannot open or sync a folder; the rename is atomic there all the
+    # same.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

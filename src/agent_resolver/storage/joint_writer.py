@@ -40,7 +40,17 @@ class JointWriter:
     Nothing is written once another process took the lease of the run.
     """
 
-    __slots__ = ("_is_timed", "_late", "_lock", "_patience", "_put_off", "_puts_off", "_store", "has_lost", "lease")
+    __slots__ = (
+        "_is_timed",
+        "_late",
+        "_lock",
+        "_patience",
+        "_put_off",
+        "_puts_off",
+        "_store",
+        "has_lost",
+        "lease",
+    )
 
     def __init__(
         self,
@@ -184,12 +194,14 @@ class JointWriter:
             self._late = asyncio.create_task(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
-        # No caller waits for it: a piece that cannot be kept is reported by itself, and by `has_lost`.
+        # No caller waits for it: a piece that cannot be kept is reported by itself, and
+        # by `has_lost`.
         with suppress(Exception):
             await self.flush()
 
     def _take(self) -> list[_PutOff]:
-        # A piece that was handed to the store is never done again: a caller that stops waiting does not stop it.
+        # A piece that was handed to the store is never done again: a caller that stops
+        # waiting does not stop it.
         with self._lock:
             taken, self._put_off = self._put_off, []
         return taken

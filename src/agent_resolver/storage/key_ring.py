@@ -30,7 +30,14 @@ class KeyRing:
     together with all that is sealed; until then a new key only opens what it closed.
     """
 
-    def __init__(self, state: str, file: str, *, newest: bytes | None = None, old: bytes | None = None) -> None:
+    def __init__(
+        self,
+        state: str,
+        file: str,
+        *,
+        newest: bytes | None = None,
+        old: bytes | None = None,
+    ) -> None:
         """The keys of a state.
 
         Args:
@@ -51,7 +58,9 @@ class KeyRing:
 
     def first_id(self) -> str:
         """The id of the key for a state that nothing was sealed in yet."""
-        return id_of_key(self.newest if self.newest is not None else key_beside(self.file))
+        return id_of_key(
+            self.newest if self.newest is not None else key_beside(self.file)
+        )
 
     def trail_key(self, recorded: str) -> bytes | None:
         """The key of the audit trail; a key in a file beside the trail would prove nothing, so that one has none.
@@ -92,7 +101,11 @@ class KeyRing:
         """
         if recorded == UNNAMED:
             hint = "`agent state rotate-key --from-earlier-version` takes it over: read docs/state.md first"
-            raise UnknownKey(self._state, "was sealed by an earlier version, in a form that is not read any more", hint)
+            raise UnknownKey(
+                self._state,
+                "was sealed by an earlier version, in a form that is not read any more",
+                hint,
+            )
         current = [key for key in self.known_keys() if id_of_key(key) == recorded]
         if not current:
             raise self.unknown_key(recorded)
@@ -112,11 +125,14 @@ class KeyRing:
         Args:
             recorded: The id of that key, as the trail has it.
         """
-        # The id becomes a part of a path, and the file must hold the key of that id. The key file itself stays where it
-        # is if a variable took its place.
+        # The id becomes a part of a path, and the file must hold the key of that id.
+        # The key file itself stays where it is if a variable took its place.
         files = [self.file, self.kept_file(recorded)] if _ID.fullmatch(recorded) else []
         kept = [key_beside(path) for path in files if os.path.lexists(path)]
-        return next((key for key in (*self.known_keys(), *kept) if id_of_key(key) == recorded), None)
+        return next(
+            (key for key in (*self.known_keys(), *kept) if id_of_key(key) == recorded),
+            None,
+        )
 
     def known_keys(self) -> list[bytes]:
         """Every key that is there, the newest first; no file is made."""
@@ -135,9 +151,12 @@ class KeyRing:
             return f"put the key that was in `{self.file}` back, or name its variable in `state.key_env`"
         if self._is_in_file(recorded):
             return (
-                f"it is in `{self.file}`: `agent state rotate-key --from-file` seals the state with the variable's key"
+                f"it is in `{self.file}`: `agent state rotate-key --from-file` seals "
+                "the state with the variable's key"
             )
         return "set the variable of `state.key_env` to that key, or name the one that holds it in `state.old_key_env`"
 
     def _is_in_file(self, recorded: str) -> bool:
-        return os.path.lexists(self.file) and id_of_key(key_beside(self.file)) == recorded
+        return (
+            os.path.lexists(self.file) and id_of_key(key_beside(self.file)) == recorded
+        )

@@ -25,10 +25,14 @@ def require_leases_alone(*, needs_flush: bool) -> None:
         RuntimeError: It did.
     """
     if needs_flush:
-        raise RuntimeError("a piece of work for `write_leases` changed more than leases: use `write`")
+        raise RuntimeError(
+            "a piece of work for `write_leases` changed more than leases: use `write`"
+        )
 
 
-def claim_in(transaction: Transaction, store: Store, name: str, now: float, seconds: float) -> Lease | None:
+def claim_in(
+    transaction: Transaction, store: Store, name: str, now: float, seconds: float
+) -> Lease | None:
     """Take a lease, unless another holder has it."""
     row = transaction.get(LEASES, name)
     is_owner_gone = row is not None and store.is_gone(row.owner)
@@ -39,7 +43,9 @@ def claim_in(transaction: Transaction, store: Store, name: str, now: float, seco
     return Lease(name, taken.number)
 
 
-def renew_in(transaction: Transaction, lease: Lease, now: float, seconds: float) -> bool:
+def renew_in(
+    transaction: Transaction, lease: Lease, now: float, seconds: float
+) -> bool:
     """Keep a lease for some more time; False if it was lost."""
     row = transaction.get(LEASES, lease.name)
     if row is None or not row.owner or row.number != lease.number:

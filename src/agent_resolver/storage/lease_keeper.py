@@ -39,12 +39,23 @@ class LeaseKeeper:
         self._held: dict[str, _Held] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def hold(self, run: str, lease: Lease, cancel: Callable[[], None], lose: Callable[[], None]) -> None:
+    def hold(
+        self,
+        run: str,
+        lease: Lease,
+        cancel: Callable[[], None],
+        lose: Callable[[], None],
+    ) -> None:
         """Keep the lease of a run; `cancel` ends the run, `lose` stops it because another process has it."""
         self._held[run] = _Held(lease, cancel, lose)
         task = self._task
-        # A program may call `asyncio.run` again and again: the task of an earlier loop keeps nothing any longer.
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        # A program may call `asyncio.run` again and again: the task of an earlier loop
+        # keeps nothing any longer.
+        if (
+            task is None
+            or task.done()
+            or task.get_loop() is not asyncio.get_running_loop()
+        ):
             self._task = asyncio.create_task(self._keep())
 
     def drop(self, run: str) -> None:
@@ -59,14 +70,17 @@ class LeaseKeeper:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             looks += 1
-            # A state that cannot be used now may be usable later; the runs find out by themselves.
+            # A state that cannot be used now may be usable later; the runs find out by
+            # themselves.
             with suppress(FileError, OSError):
                 await self._cancel_asked()
                 if looks % _LOOKS_PER_RENEWAL == 0:
                     await self._renew()
 
     async def _cancel_asked(self) -> None:
-        asked = await self._store.read(lambda snapshot: snapshot.find(RUNS, {"status": "cancelling"}))
+        asked = await self._store.read(
+            lambda snapshot: snapshot.find(RUNS, {"status": "cancelling"})
+        )
         for row in asked:
             held = self._held.get(row.id)
             if held is not None:
@@ -77,7 +91,11 @@ class LeaseKeeper:
         now = self._seconds()
 
         def renew(transaction: Transaction) -> list[_Held]:
-            return [held for held in all_held if not renew_in(transaction, held.lease, now, LEASE_SECONDS)]
+            return [
+                held
+                for held in all_held
+                if not renew_in(transaction, held.lease, now, LEASE_SECONDS)
+            ]
 
         for lost in await self._store.write(renew):
             # A run that ended meanwhile has given its lease back.

@@ -13,7 +13,13 @@ from agent_resolver.core.audit import anchored, extended, new_seal
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.clock import system_time
-from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_in, require_leases_alone
+from agent_resolver.storage.lease import (
+    claim_in,
+    release_in,
+    renew_in,
+    require_in,
+    require_leases_alone,
+)
 from agent_resolver.storage.port import MOST_WAKES, Lease, Result, Snapshot, Transaction
 from agent_resolver.storage.trail import as_kept
 from agent_resolver.storage.wake import Waiters
@@ -70,17 +76,23 @@ class MemoryStore:
         self._wakes: deque[_Wake] = deque(maxlen=MOST_WAKES)
         self._waiters = Waiters(self._woken_since)
 
-    def write(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
+    def write(
+        self, work: Callable[[Transaction], Result]
+    ) -> Coroutine[Any, Any, Result]:
         """Do a piece of work, as a whole or not at all."""
         self._require_ready()
         return self._write(work)
 
-    def write_leases(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
+    def write_leases(
+        self, work: Callable[[Transaction], Result]
+    ) -> Coroutine[Any, Any, Result]:
         """Do a piece of work that changes leases alone."""
         self._require_ready()
         return self._write(work, only_leases=True)
 
-    async def _write(self, work: Callable[[Transaction], Result], *, only_leases: bool = False) -> Result:
+    async def _write(
+        self, work: Callable[[Transaction], Result], *, only_leases: bool = False
+    ) -> Result:
         transaction = _MemoryTransaction(self)
         with self._turn:
             self._working = get_ident()
@@ -110,12 +122,18 @@ class MemoryStore:
 
     async def claim(self, name: str, seconds: float) -> Lease | None:
         """Take a lease, unless another holder has it."""
-        return await self.write_leases(lambda transaction: claim_in(transaction, self, name, self._seconds(), seconds))
+        return await self.write_leases(
+            lambda transaction: claim_in(
+                transaction, self, name, self._seconds(), seconds
+            )
+        )
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
         now = self._seconds()
-        return await self.write_leases(lambda transaction: renew_in(transaction, lease, now, seconds))
+        return await self.write_leases(
+            lambda transaction: renew_in(transaction, lease, now, seconds)
+        )
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""
@@ -125,12 +143,16 @@ class MemoryStore:
         """The keys that were woken since the last call."""
         return await self._waiters.woken(topic, seconds)
 
-    async def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
+    async def _woken_since(
+        self, topic: str, position: int | None
+    ) -> tuple[frozenset[str], int]:
         self._require_ready()
         with self._turn:
             last = self._newest_wake if position is None else position
             newer = takewhile(lambda wake: wake.position > last, reversed(self._wakes))
-            return frozenset(wake.key for wake in newer if wake.topic == topic), self._newest_wake
+            return frozenset(
+                wake.key for wake in newer if wake.topic == topic
+            ), self._newest_wake
 
     def _keep_wakes(self, to_wake: list[tuple[str, str]]) -> None:
         for topic, key in to_wake:
@@ -150,14 +172,18 @@ class MemoryStore:
         if self._is_closed:
             raise RuntimeError("the state was closed")
         if self._working == get_ident():
-            raise RuntimeError("a piece of work must not write or read through the store: use its transaction")
+            raise RuntimeError(
+                "a piece of work must not write or read through the store: use its transaction"
+            )
 
     def _extend_trail(self, records: list[Record]) -> None:
         if not records:
             return
         runs = {record.run for record in records}
         heads = {run: self._heads[run] for run in runs if run in self._heads}
-        added, self.trail_seal = extended(self.trail_seal, heads, records, self._now(), self._key)
+        added, self.trail_seal = extended(
+            self.trail_seal, heads, records, self._now(), self._key
+        )
         self.trail += added
         self._heads |= _heads_of(added)
 
@@ -215,19 +241,26 @@ class _MemoryTransaction:
         wanted = dict(where or {})
         table.check_columns(frozenset(wanted))
         rows = self._store.tables[table.name]
-        fitting = [(key, kept) for key, kept in rows.items() if _has_values(kept.row, wanted)]
+        fitting = [
+            (key, kept) for key, kept in rows.items() if _has_values(kept.row, wanted)
+        ]
         if table.order == "key":
-            keyed = [(key, kept.row) for key, kept in fitting if after is None or key > after]
+            keyed = [
+                (key, kept.row) for key, kept in fitting if after is None or key > after
+            ]
             in_order = sorted(keyed, key=lambda item: item[0], reverse=is_reversed)
             return [row for _, row in in_order[:limit]]
         last_before = rows.get(after) if after else None
         first = last_before.place + 1 if last_before else 0
-        # A row that was put back by an undo comes last in the dictionary, and has its old place.
+        # A row that was put back by an undo comes last in the dictionary, and has its
+        # old place.
         placed = [kept for _, kept in fitting if kept.place >= first]
         by_place = sorted(placed, key=lambda kept: kept.place, reverse=is_reversed)
         return [kept.row for kept in by_place[:limit]]
 
-    def records(self, run: str | None = None, last: int | None = None) -> Iterator[AuditRecord]:
+    def records(
+        self, run: str | None = None, last: int | None = None
+    ) -> Iterator[AuditRecord]:
         chosen = [record for record in self._store.trail if run in {None, record.run}]
         return iter(chosen if last is None else chosen[max(0, len(chosen) - last) :])
 

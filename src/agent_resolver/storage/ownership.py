@@ -8,7 +8,9 @@ from agent_resolver.storage.errors import ForeignFile, LinkedAway, UnreadableFil
 _ROOT = 0
 
 
-def believed_users(environment: Mapping[str, str], user: int | None = None) -> frozenset[int]:
+def believed_users(
+    environment: Mapping[str, str], user: int | None = None
+) -> frozenset[int]:
     """The users whose files may decide what runs here; empty on a system whose files have no owners.
 
     Root is among them, since root could replace Python itself. Under `sudo` the user who called it is too, as for git:
@@ -45,7 +47,9 @@ def require_own(path: str, users: frozenset[int]) -> None:
             raise ForeignFile(path, owner)
 
 
-def require_safe_target(path: str, project: str, users: frozenset[int], *, is_named: bool) -> None:
+def require_safe_target(
+    path: str, project: str, users: frozenset[int], *, is_named: bool
+) -> None:
     """Refuse to write where a link or another user decides what is changed.
 
     Args:
@@ -84,7 +88,9 @@ def is_below(path: str, folder: str) -> bool:
 
 def _passes_through(path: str, root: str) -> bool:
     """True if a folder on the way to the file is in the project."""
-    return any(is_below(os.path.realpath(folder), root) for folder in _folders_above(path))
+    return any(
+        is_below(os.path.realpath(folder), root) for folder in _folders_above(path)
+    )
 
 
 def _nearest_folder(path: str) -> str:

@@ -68,7 +68,9 @@ class Snapshot(Protocol):
         """
         ...
 
-    def records(self, run: str | None = None, last: int | None = None) -> Iterator[AuditRecord]:
+    def records(
+        self, run: str | None = None, last: int | None = None
+    ) -> Iterator[AuditRecord]:
         """The records of the trail, of one run or of all, oldest first; only the `last` ones if asked.
 
         A record that was edited in the file is returned as it is there, as far as it can be read: finding that out is
@@ -284,7 +286,9 @@ class ProjectStore(Store, Protocol):
         """The number of commits that this process has made."""
         ...
 
-    def count(self, table: Table[Any], where: Mapping[str, object] | None = None) -> int:
+    def count(
+        self, table: Table[Any], where: Mapping[str, object] | None = None
+    ) -> int:
         """The number of rows of a table with these values, without reading them; for code that may wait.
 
         Raises:

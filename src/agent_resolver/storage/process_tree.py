@@ -19,7 +19,9 @@ import signal
 import sys
 import time
 
-_KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL, and nothing below uses it there.
+_KILL: int = getattr(
+    signal, "SIGKILL", signal.SIGTERM
+)  # Windows has no SIGKILL, and nothing below uses it there.
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_SECONDS = 5.0
@@ -58,7 +60,9 @@ def die_with_parent(parent_pid: int, by: int = _KILL) -> bool:
 
 def children_of(pid: int) -> list[int]:
     """The direct children of `pid` that are alive; empty where `/proc` is missing."""
-    return [child for child, parent, is_alive in _processes() if is_alive and parent == pid]
+    return [
+        child for child, parent, is_alive in _processes() if is_alive and parent == pid
+    ]
 
 
 def descendants_of(pid: int) -> list[int]:
@@ -68,7 +72,8 @@ def descendants_of(pid: int) -> list[int]:
     """
     children: dict[int, list[int]] = {}
     for child, parent, is_alive in _processes():
-        # A process that ended has no children: they were given to the subreaper when it did.
+        # A process that ended has no children: they were given to the subreaper when it
+        # did.
         if is_alive:
             children.setdefault(parent, []).append(child)
     found = [pid]
@@ -111,10 +116,12 @@ def _processes() -> list[tuple[int, int, bool]]:
         except OSError:
             # It ended meanwhile.
             continue
-        # The name of the program stands in brackets, and may itself hold brackets and spaces.
+        # The name of the program stands in brackets, and may itself hold brackets and
+        # spaces.
         fields = stat[stat.rindex(b")") + 2 :].split()
         state, parent, threads = fields[0], int(fields[1]), int(fields[17])
-        # A process whose first thread ended looks like a dead one, and runs on if it has other threads.
+        # A process whose first thread ended looks like a dead one, and runs on if it
+        # has other threads.
         is_alive = state not in b"ZX" or threads > 1
         processes.append((int(name), parent, is_alive))
     return processes
@@ -139,9 +146,12 @@ def main() -> int:
     # Each signal waits until it is looked for, and interrupts nothing.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     requests = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, {*requests, signal.SIGCHLD, signal.SIGUSR1})
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {*requests, signal.SIGCHLD, signal.SIGUSR1}
+    )
     become_subreaper()
-    # It comes as well when a mere thread of the parent ends, so it only wakes us to look.
+    # It comes as well when a mere thread of the parent ends, so it only wakes us to
+    # look.
     die_with_parent(parent, signal.SIGUSR1)
     command = _Command(sys.argv[4:], status)
     command.wait_until_asked(parent, requests)
@@ -177,7 +187,9 @@ class _Command:
     def wait_until_asked(self, parent: int, requests: set[signal.Signals]) -> None:
         """Wait until it has ended, the parent is gone, or one of the signals came that ask for its end."""
         while self._is_running() and os.getppid() == parent:
-            woken = signal.sigtimedwait({*requests, signal.SIGCHLD, signal.SIGUSR1}, _LOOK_AT_PARENT_SECONDS)
+            woken = signal.sigtimedwait(
+                {*requests, signal.SIGCHLD, signal.SIGUSR1}, _LOOK_AT_PARENT_SECONDS
+            )
             if woken is not None and woken.si_signo in requests:
                 return
 
@@ -225,5 +237,6 @@ def _given_environment() -> dict[bytes, bytes]:
 
 
 if __name__ == "__main__":
-    # An orderly exit of the interpreter would take some milliseconds, and there is nothing to put in order.
+    # An orderly exit of the interpreter would take some milliseconds, and there is
+    # nothing to put in order.
     os._exit(main())

@@ -7,11 +7,21 @@ from msgspec import Struct
 
 from agent_resolver.core.lease import is_free
 from agent_resolver.schema.pending import PendingAction
-from agent_resolver.schema.state import LEASES, PENDING, RUNS, LeaseRow, Run, RunKind, RunStatus
+from agent_resolver.schema.state import (
+    LEASES,
+    PENDING,
+    RUNS,
+    LeaseRow,
+    Run,
+    RunKind,
+    RunStatus,
+)
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot, Store
 
-ShownStatus = Literal["running", "waiting", "interrupted", "done", "failed", "cancelled"]
+ShownStatus = Literal[
+    "running", "waiting", "interrupted", "done", "failed", "cancelled"
+]
 SHOWN_STATUSES: Final[tuple[ShownStatus, ...]] = get_args(ShownStatus)
 _IN_A_PROCESS: Final[tuple[RunStatus, ...]] = ("running", "cancelling")
 """The status in the row of a run while a process has it; one whose process is gone was interrupted."""
@@ -73,22 +83,33 @@ async def list_runs(
         # Of the newest runs all may be those of others.
         rows = _rows(snapshot, chosen, limit if may_read is None else None)
         rows = [row for row in rows if may_read is None or may_read(row)]
-        held = {row.id: snapshot.get(LEASES, lease_name(row.id)) for row in rows if row.status in _IN_A_PROCESS}
+        held = {
+            row.id: snapshot.get(LEASES, lease_name(row.id))
+            for row in rows
+            if row.status in _IN_A_PROCESS
+        }
         return rows, held
 
     rows, leases = await store.read(read)
     free = _free_runs(store, leases, seconds)
     judged = [(row, _shown_status(row, is_free=row.id in free)) for row in rows]
-    # `running` and `interrupted` are the same in rows: which of both it is shows only here.
-    found = [(row, status) for row, status in judged if chosen.status in {None, status}][:limit]
+    # `running` and `interrupted` are the same in rows: which of both it is shows only
+    # here.
+    found = [
+        (row, status) for row, status in judged if chosen.status in {None, status}
+    ][:limit]
     waiting = [row.waits_for for row, _ in found if row.waits_for is not None]
-    actions = await store.read(lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting})
+    actions = await store.read(
+        lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting}
+    )
     return [
         ListedRun(
             row=row,
             status=status,
             action=actions.get(row.waits_for or ""),
-            crashes=_count_crashes(leases.get(row.id)) if status == "interrupted" else 0,
+            crashes=_count_crashes(leases.get(row.id))
+            if status == "interrupted"
+            else 0,
         )
         for row, status in found
     ]
@@ -97,7 +118,9 @@ async def list_runs(
 async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | None:
     """One run as a list shows it; None if there is no such run."""
 
-    def read(snapshot: Snapshot) -> tuple[Run | None, LeaseRow | None, PendingAction | None]:
+    def read(
+        snapshot: Snapshot,
+    ) -> tuple[Run | None, LeaseRow | None, PendingAction | None]:
         row = snapshot.get(RUNS, run)
         if row is None:
             return None, None, None
@@ -108,25 +131,43 @@ async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | Non
     if row is None:
         return None
     free = _free_runs(store, {run: lease}, seconds)
-    return ListedRun(row=row, status=_shown_status(row, is_free=run in free), action=action)
+    return ListedRun(
+        row=row, status=_shown_status(row, is_free=run in free), action=action
+    )
 
 
 def _rows(snapshot: Snapshot, chosen: RunFilter, limit: int | None) -> list[Run]:
-    # Who wants a few of many runs does not wait until all of them are read. An agent, and whether a process still has
-    # a run, show only in the rows themselves.
+    # Who wants a few of many runs does not wait until all of them are read. An agent,
+    # and whether a process still has a run, show only in the rows themselves.
     is_cut = not chosen.agent and chosen.status not in {"running", "interrupted"}
     most = limit if is_cut else None
     kind = {} if chosen.kind is None else {"kind": chosen.kind}
-    wanted = [kind] if chosen.statuses is None else [{**kind, "status": status} for status in chosen.statuses]
-    rows = [row for where in wanted for row in snapshot.find(RUNS, where, limit=most, is_reversed=True)]
+    wanted = (
+        [kind]
+        if chosen.statuses is None
+        else [{**kind, "status": status} for status in chosen.statuses]
+    )
+    rows = [
+        row
+        for where in wanted
+        for row in snapshot.find(RUNS, where, limit=most, is_reversed=True)
+    ]
     if chosen.agent:
-        rows = [row for row in rows if chosen.agent in {row.agent, row.agent.rpartition("@")[0]}]
+        rows = [
+            row
+            for row in rows
+            if chosen.agent in {row.agent, row.agent.rpartition("@")[0]}
+        ]
     return sorted(rows, key=lambda row: (row.started_at, row.id), reverse=True)
 
 
-def _free_runs(store: Store, leases: dict[str, LeaseRow | None], seconds: float) -> set[str]:
+def _free_runs(
+    store: Store, leases: dict[str, LeaseRow | None], seconds: float
+) -> set[str]:
     """The runs that no process has. Each process is asked for once, however many runs name it."""
-    owners = {lease.owner for lease in leases.values() if lease is not None and lease.owner}
+    owners = {
+        lease.owner for lease in leases.values() if lease is not None and lease.owner
+    }
     gone = {owner for owner in owners if store.is_gone(owner)}
     free = set()
     for run, lease in leases.items():

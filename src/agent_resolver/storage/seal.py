@@ -8,7 +8,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from agent_resolver.storage.errors import UnreadableFile, UnwritableFile
-from agent_resolver.storage.file import create_beside, read_bounded, sweep_temporary, sync_folder, tighten
+from agent_resolver.storage.file import (
+    create_beside,
+    read_bounded,
+    sweep_temporary,
+    sync_folder,
+    tighten,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -38,7 +44,9 @@ class AesSeal:
         """A seal that closes with `key`, and opens what was closed with it or with one of the others."""
         self.cipher = _name_of_cipher(key)
         """The name of the cipher that closes values."""
-        self._ciphers = {_name_of_cipher(each).encode(): _aes_of(each) for each in (key, *others)}
+        self._ciphers = {
+            _name_of_cipher(each).encode(): _aes_of(each) for each in (key, *others)
+        }
 
     def close(self, content: bytes, purpose: str) -> bytes:
         """The content, readable only with the key and for this purpose."""
@@ -59,13 +67,17 @@ class AesSeal:
         if cipher is None or sealed[_NAME_BYTES : _NAME_BYTES + 1] != b":":
             raise ValueError(_CHANGED) from None
         try:
-            return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(name, purpose))
+            return cipher.decrypt(
+                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(name, purpose)
+            )
         except (InvalidTag, ValueError):
             raise ValueError(_CHANGED) from None
 
     def close_text(self, text: str, purpose: str) -> str:
         """The text, sealed, as text: for columns and files that hold no bytes."""
-        return sealed_as_text(self.close(text.encode("utf-8", "surrogatepass"), purpose))
+        return sealed_as_text(
+            self.close(text.encode("utf-8", "surrogatepass"), purpose)
+        )
 
     def open_text(self, sealed: str, purpose: str) -> str:
         """The text again.
@@ -73,7 +85,9 @@ class AesSeal:
         Raises:
             ValueError: As of `open`.
         """
-        return self.open(sealed_from_text(sealed), purpose).decode("utf-8", "surrogatepass")
+        return self.open(sealed_from_text(sealed), purpose).decode(
+            "utf-8", "surrogatepass"
+        )
 
 
 def sealed_as_text(sealed: bytes) -> str:
@@ -109,7 +123,9 @@ class UnnamedSeal:
         from cryptography.exceptions import InvalidTag
 
         try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode())
+            return self._cipher.decrypt(
+                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode()
+            )
         except (InvalidTag, ValueError):
             raise ValueError(_CHANGED) from None
 
@@ -121,7 +137,8 @@ def _name_of_cipher(key: bytes) -> str:
 def _aes_of(key: bytes) -> "AESGCM":
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    # The same key also seals the trail: what is derived for one use is of no use for another.
+    # The same key also seals the trail: what is derived for one use is of no use for
+    # another.
     return AESGCM(derived_key(key, "seal"))
 
 
@@ -130,7 +147,7 @@ def _bound_to(name: bytes, purpose: str) -> bytes:
     return b"\0".join((name, purpose.encode("utf-8", "surrogatepass")))
 
 
-# Keys in files --------------------------------------------------------------------------------------------------------
+# Keys in files ------------------------------------------------------------------------
 
 
 def derived_key(key: bytes, use: str) -> bytes:

@@ -13,7 +13,9 @@ async def append_record(store: Store, record: Record) -> None:
     await store.write(lambda transaction: transaction.append(record))
 
 
-def trail_faults(snapshot: Snapshot, key: bytes | None, noted: str = "") -> tuple[list[str], Seal]:
+def trail_faults(
+    snapshot: Snapshot, key: bytes | None, noted: str = ""
+) -> tuple[list[str], Seal]:
     """What is wrong with the trail, and its seal.
 
     Args:
@@ -23,7 +25,10 @@ def trail_faults(snapshot: Snapshot, key: bytes | None, noted: str = "") -> tupl
     """
     seal = snapshot.seal()
     faults = list(chain_faults(snapshot.records(), seal or Seal(), key, noted))
-    return faults if seal else ["the seal was removed or changed", *faults], seal or Seal()
+    return faults if seal else [
+        "the seal was removed or changed",
+        *faults,
+    ], seal or Seal()
 
 
 def as_kept(record: Record) -> Record:
@@ -35,4 +40,6 @@ def as_kept(record: Record) -> Record:
     Raises:
         TypeError: The body holds something that JSON cannot.
     """
-    return structs.replace(record, run=in_utf8(record.run), body=in_utf8(dict(record.body)))
+    return structs.replace(
+        record, run=in_utf8(record.run), body=in_utf8(dict(record.body))
+    )

@@ -19,7 +19,10 @@ def _escape_surrogates(value: Any) -> Any:  # noqa: ANN401
         case str():
             return value.encode(errors="backslashreplace").decode()
         case dict():
-            return {_escape_surrogates(key): _escape_surrogates(member) for key, member in value.items()}
+            return {
+                _escape_surrogates(key): _escape_surrogates(member)
+                for key, member in value.items()
+            }
         case list() | tuple():
             return [_escape_surrogates(member) for member in value]
     return value

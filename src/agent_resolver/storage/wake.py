@@ -68,7 +68,10 @@ class Waiters:
     def _pause(self) -> float:
         """The seconds until the next look."""
         quiet = time.monotonic() - self._heard_at
-        return min(max(self._poll_seconds, quiet * _QUIET_SHARE), self._poll_seconds * _LONGEST_PAUSE)
+        return min(
+            max(self._poll_seconds, quiet * _QUIET_SHARE),
+            self._poll_seconds * _LONGEST_PAUSE,
+        )
 
     def tell(self, topics: set[str]) -> None:
         """Let the tasks that wait for one of these topics look at once."""
@@ -78,7 +81,9 @@ class Waiters:
         """Let every task that waits look at once."""
         self._set_events(list(self._waiting))
 
-    def _set_events(self, waiting: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+    def _set_events(
+        self, waiting: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]]
+    ) -> None:
         for _, loop, event in waiting:
             # A loop that was closed with its tasks unfinished has none that could look.
             with suppress(RuntimeError):

@@ -11,7 +11,10 @@ _NOT_SEARCHED = {"node_modules", "__pycache__"}
 
 
 def files_below(
-    folder: str, suffix: str, unreadable: list[OSError] | None = None, others: list[str] | None = None
+    folder: str,
+    suffix: str,
+    unreadable: list[OSError] | None = None,
+    others: list[str] | None = None,
 ) -> dict[str, Identity]:
     """The regular files below `folder` whose name ends like this, by their path below it, with `/` between the parts.
 

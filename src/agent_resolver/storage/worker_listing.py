@@ -69,7 +69,9 @@ async def ask_to_drain(store: Store, names: Iterable[str]) -> None:
 
 def old_workers(snapshot: Snapshot, seconds: float) -> list[str]:
     """The workers that need not be listed any longer."""
-    return [row.name for row in snapshot.find(WORKERS) if seconds - row.seen > KEPT_SECONDS]
+    return [
+        row.name for row in snapshot.find(WORKERS) if seconds - row.seen > KEPT_SECONDS
+    ]
 
 
 async def forget_workers(store: Store, seconds: float) -> None:

@@ -57,7 +57,12 @@ from agent_resolver.telemetry.attribute import (
     WAITS,
     WORKFLOW_NAME,
 )
-from agent_resolver.telemetry.ending import AttributeValue, Ending, ReasoningEnd, ending_of
+from agent_resolver.telemetry.ending import (
+    AttributeValue,
+    Ending,
+    ReasoningEnd,
+    ending_of,
+)
 from agent_resolver.telemetry.log import Entry, Level, Log
 from agent_resolver.telemetry.metric import CallMetrics, Kind
 from agent_resolver.telemetry.reasoning import RunSpan, StageSpan
@@ -78,7 +83,9 @@ _ERROR: Final = Status(StatusCode.ERROR)
 _SCOPE: Final = InstrumentationScope(SCOPE, __version__)
 _LEVELS: Final[dict[str, Level]] = {"done": "INFO", "waits": "WARN", "failed": "ERROR"}
 _CLOSE_SECONDS: Final = 2.0
-_NO_COST_CENTER: Final = f"{COST_CENTER} is mandatory, and the caller's token names none; this is said once"
+_NO_COST_CENTER: Final = (
+    f"{COST_CENTER} is mandatory, and the caller's token names none; this is said once"
+)
 _REFUSED: Final = frozenset(map(str, AdmissionCode))
 """What is answered for a tool that is there and may not be called."""
 
@@ -86,10 +93,24 @@ _REFUSED: Final = frozenset(map(str, AdmissionCode))
 class CallSpan:
     """A call that began and did not end yet; until it does, it is the current span of its task."""
 
-    __slots__ = ("before", "context", "origin", "parent", "start", "token", "tool", "tool_id")
+    __slots__ = (
+        "before",
+        "context",
+        "origin",
+        "parent",
+        "start",
+        "token",
+        "tool",
+        "tool_id",
+    )
 
     def __init__(
-        self, tool_id: str, tool: Descriptor | None, origin: Origin, parent: SpanContext | None, own: SpanContext
+        self,
+        tool_id: str,
+        tool: Descriptor | None,
+        origin: Origin,
+        parent: SpanContext | None,
+        own: SpanContext,
     ) -> None:
         self.tool_id = tool_id
         self.tool = tool
@@ -97,7 +118,8 @@ class CallSpan:
         self.parent = parent
         self.context = own
         self.token: Token[Context] = attach(set_span_in_context(NonRecordingSpan(own)))
-        # The wall clock may be set while the call runs, so the duration comes from a clock that only goes forward.
+        # The wall clock may be set while the call runs, so the duration comes from a
+        # clock that only goes forward.
         self.start = time_ns()
         self.before = perf_counter_ns()
 
@@ -138,7 +160,9 @@ class CallTelemetry:
         self._is_closed = False
         self._has_told_of_cost = False
 
-    def begin(self, tool_id: str, descriptor: Descriptor | None, context: Origin) -> CallSpan:
+    def begin(
+        self, tool_id: str, descriptor: Descriptor | None, context: Origin
+    ) -> CallSpan:
         """A call begins."""
         parent, own = new_span_context(context, self._signals.sampler)
         return CallSpan(tool_id, descriptor, context, parent, own)
@@ -149,7 +173,8 @@ class CallTelemetry:
         took, signals = perf_counter_ns() - span.before, self._signals
         ending = ending_of(outcome)
         tool = span.name(ending)
-        # A log takes the trace from the current span, so it is written before this one stops being that.
+        # A log takes the trace from the current span, so it is written before this one
+        # stops being that.
         if signals.logs:
             self._log(span, tool, ending, span.start + took)
         detach(span.token)
@@ -157,20 +182,31 @@ class CallTelemetry:
             self._export(span, tool, ending, span.start + took)
         # Every call is measured, whether its span is kept or not.
         if signals.metrics:
-            signals.metrics.record(Kind(tool, ending.code, span.classification), took / 1e9)
+            signals.metrics.record(
+                Kind(tool, ending.code, span.classification), took / 1e9
+            )
 
     def traceparent(self, span: CallSpan | RunSpan) -> str:
         """What whoever the tool calls is told, so that their spans belong below this one."""
-        return format_parent(span.context.trace_id, span.context.span_id, span.context.trace_flags)
+        return format_parent(
+            span.context.trace_id, span.context.span_id, span.context.trace_flags
+        )
 
-    # Runs and their questions to models -------------------------------------------------------------------------------
+    # Runs and their questions to models -----------------------------------------------
 
     def begin_run(self, agent: str, classification: str, context: Origin) -> RunSpan:
         """A run of an agent begins."""
-        attributes: dict[str, AttributeValue] = {AGENT_NAME: agent[:MAX_CHARACTERS], CONVERSATION_ID: context.run}
-        return self._begin_reasoning(INVOKE_AGENT, agent, classification, context, attributes)
+        attributes: dict[str, AttributeValue] = {
+            AGENT_NAME: agent[:MAX_CHARACTERS],
+            CONVERSATION_ID: context.run,
+        }
+        return self._begin_reasoning(
+            INVOKE_AGENT, agent, classification, context, attributes
+        )
 
-    def begin_chat(self, model: str, provider: str, classification: str, context: Origin) -> RunSpan:
+    def begin_chat(
+        self, model: str, provider: str, classification: str, context: Origin
+    ) -> RunSpan:
         """A model is asked."""
         attributes: dict[str, AttributeValue] = {
             REQUEST_MODEL: model[:MAX_CHARACTERS],
@@ -178,50 +214,82 @@ class CallTelemetry:
         }
         return self._begin_reasoning(CHAT, model, classification, context, attributes)
 
-    def begin_segment(self, blueprint: str, classification: str, context: Origin) -> RunSpan:
+    def begin_segment(
+        self, blueprint: str, classification: str, context: Origin
+    ) -> RunSpan:
         """A worker takes up a run of a blueprint. All segments of a run are in its one trace, below its starter."""
         attributes: dict[str, AttributeValue] = {
             WORKFLOW_NAME: blueprint[:MAX_CHARACTERS],
             CONVERSATION_ID: context.run,
             COMPONENT_TYPE: ORCHESTRATOR,
         }
-        return self._begin_reasoning(INVOKE_WORKFLOW, blueprint, classification, context, attributes)
+        return self._begin_reasoning(
+            INVOKE_WORKFLOW, blueprint, classification, context, attributes
+        )
 
     def end_segment(self, span: RunSpan, ending: ReasoningEnd) -> None:
         """The run waits, was handed on, or has ended."""
         self.end_reasoning(span, ending)
 
-    def begin_stage(self, stage: str, classification: str, context: Origin) -> StageSpan:
+    def begin_stage(
+        self, stage: str, classification: str, context: Origin
+    ) -> StageSpan:
         """A stage of a task begins; `context.run` is the id of the task, and all its stages are in its one trace."""
         stage = stage[:MAX_CHARACTERS]
-        attributes: dict[str, AttributeValue] = {STAGE: stage, CONVERSATION_ID: context.run[:MAX_CHARACTERS]}
+        attributes: dict[str, AttributeValue] = {
+            STAGE: stage,
+            CONVERSATION_ID: context.run[:MAX_CHARACTERS],
+        }
         parent, own = new_span_context(context, self._signals.sampler)
         golden = self._reasoning_attributes(INVOKE_STAGE, classification, context)
-        # The context of a task has the project as its application, whichever program the person used to ask.
+        # The context of a task has the project as its application, whichever program
+        # the person used to ask.
         golden[APP_ID] = self._app_id[:MAX_CHARACTERS]
         name = f"{INVOKE_STAGE} {stage}"
-        return StageSpan(name, {**golden, **attributes}, parent, own, stage, classification, context.caller)
+        return StageSpan(
+            name,
+            {**golden, **attributes},
+            parent,
+            own,
+            stage,
+            classification,
+            context.caller,
+        )
 
     def end_stage(self, span: StageSpan, ending: ReasoningEnd) -> None:
         """The stage ends: it is done, waits for a person, or failed."""
         took, signals = perf_counter_ns() - span.before, self._signals
         ended = ending.stage_ending
         if signals.logs:
-            # As for a call: the log is written while the span of the stage is the current one.
+            # As for a call: the log is written while the span of the stage is the
+            # current one.
             self._log_stage(span, ended, span.start + took)
-        # A stage that reports no outcome is done, and its span says so in the same word as metrics and logs.
+        # A stage that reports no outcome is done, and its span says so in the same word
+        # as metrics and logs.
         self._end_span(span, structs.replace(ending, outcome=ended.code), took)
         if signals.metrics:
             signals.metrics.record_stage(span.stage, ended.code, took / 1e9)
 
     def _begin_reasoning(
-        self, operation: str, subject: str, classification: str, context: Origin, attributes: dict[str, AttributeValue]
+        self,
+        operation: str,
+        subject: str,
+        classification: str,
+        context: Origin,
+        attributes: dict[str, AttributeValue],
     ) -> RunSpan:
         parent, own = new_span_context(context, self._signals.sampler)
         golden = self._reasoning_attributes(operation, classification, context)
-        return RunSpan(f"{operation} {subject[:MAX_CHARACTERS]}", {**golden, **attributes}, parent, own)
+        return RunSpan(
+            f"{operation} {subject[:MAX_CHARACTERS]}",
+            {**golden, **attributes},
+            parent,
+            own,
+        )
 
-    def _reasoning_attributes(self, operation: str, classification: str, context: Origin) -> dict[str, AttributeValue]:
+    def _reasoning_attributes(
+        self, operation: str, classification: str, context: Origin
+    ) -> dict[str, AttributeValue]:
         caller = context.caller
         return {
             APP_ID: self._app(caller),
@@ -255,7 +323,8 @@ class CallTelemetry:
             end_time=span.start + took,
             instrumentation_scope=_SCOPE,
         )
-        # Processors see only the end: a span that is made when it ends was never started for them.
+        # Processors see only the end: a span that is made when it ends was never
+        # started for them.
         for processor in self._signals.processors:
             processor.on_end(made)
 
@@ -282,7 +351,9 @@ class CallTelemetry:
         for processor in self._signals.processors:
             processor.on_end(made)
 
-    def _attributes(self, span: CallSpan, tool: str, ending: Ending) -> dict[str, str | bool]:
+    def _attributes(
+        self, span: CallSpan, tool: str, ending: Ending
+    ) -> dict[str, str | bool]:
         origin = span.origin
         caller = origin.caller
         attributes: dict[str, str | bool] = {
@@ -298,11 +369,16 @@ class CallTelemetry:
         attributes.update(_acting_worker(caller))
         if span.tool:
             attributes[TOOL_TYPE] = TOOL_TYPES.get(span.tool.labels.kind, FUNCTION)
-        # A call that waits names its code here as well, though its status is not an error.
+        # A call that waits names its code here as well, though its status is not an
+        # error.
         if ending.state != "done":
             attributes[ERROR_TYPE] = ending.code
-        # The span went to the trace of its parent, so it names the trace of the audit records besides.
-        if span.parent and parse_trace_id(origin.trace_id) not in {0, span.parent.trace_id}:
+        # The span went to the trace of its parent, so it names the trace of the audit
+        # records besides.
+        if span.parent and parse_trace_id(origin.trace_id) not in {
+            0,
+            span.parent.trace_id,
+        }:
             attributes[CALL_TRACE_ID] = origin.trace_id
         return attributes
 
@@ -311,7 +387,9 @@ class CallTelemetry:
         entry = Entry(
             nanoseconds=at,
             level=_LEVELS[ending.state],
-            message=f"{tool} done" if ending.state == "done" else f"{tool} {ending.state}: {ending.code}",
+            message=f"{tool} done"
+            if ending.state == "done"
+            else f"{tool} {ending.state}: {ending.code}",
             trace_id=span.context.trace_id,
             span_id=span.context.span_id,
             app_id=self._app(caller),
@@ -339,10 +417,13 @@ class CallTelemetry:
     def _write_entry(self, entry: Entry, caller: Caller) -> None:
         """Write an entry, and the first time that a token names no cost center a warning of that."""
         entries = [entry]
-        # GOS-001 makes the cost center mandatory; without a token there is nothing that could name one.
+        # GOS-001 makes the cost center mandatory; without a token there is nothing that
+        # could name one.
         if caller.is_verified and not caller.cost_center and not self._has_told_of_cost:
             self._has_told_of_cost = True
-            entries.append(structs.replace(entry, level="WARN", message=_NO_COST_CENTER))
+            entries.append(
+                structs.replace(entry, level="WARN", message=_NO_COST_CENTER)
+            )
         for log in self._signals.logs:
             for each in entries:
                 log.write(each)
@@ -353,7 +434,11 @@ class CallTelemetry:
 
 def _stage_message(stage: str, ended: Ending) -> str:
     is_code_telling = ended.code not in {DONE, WAITS}
-    return f"{stage} {ended.state}: {ended.code}" if is_code_telling else f"{stage} {ended.state}"
+    return (
+        f"{stage} {ended.state}: {ended.code}"
+        if is_code_telling
+        else f"{stage} {ended.state}"
+    )
 
 
 def _acting_worker(caller: Caller) -> dict[str, str]:

@@ -8,4 +8,8 @@ from agent_resolver.telemetry.trace_context import format_parent
 def current_traceparent() -> str | None:
     """W3C's `traceparent` of the call that the current task is part of; None where nobody watches it."""
     span = get_current_span().get_span_context()
-    return format_parent(span.trace_id, span.span_id, span.trace_flags) if span.is_valid else None
+    return (
+        format_parent(span.trace_id, span.span_id, span.trace_flags)
+        if span.is_valid
+        else None
+    )

@@ -80,8 +80,11 @@ class ReasoningEnd(Struct, frozen=True, kw_only=True):
         if self.model:
             found[RESPONSE_MODEL] = self.model[:MAX_CHARACTERS]
         if self.finish:
-            # The convention has a list here: one reason for each answer that a model gave.
+            # The convention has a list here: one reason for each answer that a model
+            # gave.
             found[FINISH_REASONS] = (self.finish,)
         if self.usage is not None:
-            found[INPUT_TOKENS], found[OUTPUT_TOKENS], found[CACHED_INPUT_TOKENS] = self.usage
+            found[INPUT_TOKENS], found[OUTPUT_TOKENS], found[CACHED_INPUT_TOKENS] = (
+                self.usage
+            )
         return found

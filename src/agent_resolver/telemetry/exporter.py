@@ -26,7 +26,8 @@ class SpanSender(OTLPSpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch."""
-        # The exporter has tried again before it returns, so what it could not send is lost.
+        # The exporter has tried again before it returns, so what it could not send is
+        # lost.
         result = super().export(spans)
         if result is not SpanExportResult.SUCCESS:
             self._on_loss()
@@ -41,7 +42,10 @@ class MetricSender(OTLPMetricExporter):
         self._on_loss = on_loss
 
     def export(
-        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: object
+        self,
+        metrics_data: MetricsData,
+        timeout_millis: float | None = 10_000,
+        **kwargs: object,
     ) -> MetricExportResult:
         """Send what was counted."""
         result = super().export(metrics_data, timeout_millis, **kwargs)

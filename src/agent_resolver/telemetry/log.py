@@ -8,16 +8,31 @@ from typing import Final, Literal, Protocol, Self, TextIO
 import msgspec
 from msgspec import Struct
 from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.sdk._logs import LogRecordLimits, LogRecordProcessor, ReadWriteLogRecord
+from opentelemetry.sdk._logs import (
+    LogRecordLimits,
+    LogRecordProcessor,
+    ReadWriteLogRecord,
+)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from agent_resolver._version import __version__
-from agent_resolver.telemetry.attribute import APP_ID, CLASSIFICATION, OUTCOME, SCOPE, STAGE, TOOL_NAME
+from agent_resolver.telemetry.attribute import (
+    APP_ID,
+    CLASSIFICATION,
+    OUTCOME,
+    SCOPE,
+    STAGE,
+    TOOL_NAME,
+)
 
 Level = Literal["INFO", "WARN", "ERROR"]
 
-_SEVERITY: Final = {"INFO": SeverityNumber.INFO, "WARN": SeverityNumber.WARN, "ERROR": SeverityNumber.ERROR}
+_SEVERITY: Final = {
+    "INFO": SeverityNumber.INFO,
+    "WARN": SeverityNumber.WARN,
+    "ERROR": SeverityNumber.ERROR,
+}
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -62,7 +77,9 @@ class JsonLines:
         # A program without a window, or a service, may have no standard error at all.
         if stream := self._stream or sys.stderr:
             with suppress(OSError, ValueError):
-                stream.write(f"{msgspec.json.encode(_entry_document(entry)).decode()}\n")
+                stream.write(
+                    f"{msgspec.json.encode(_entry_document(entry)).decode()}\n"
+                )
 
 
 class OtlpLog:
@@ -79,7 +96,8 @@ class OtlpLog:
         subject, name = entry.subject
         record = _OwnRecord(
             timestamp=entry.nanoseconds,
-            # The entry is made as the call ends, so the time of the event is that of its observation.
+            # The entry is made as the call ends, so the time of the event is that of
+            # its observation.
             observed_timestamp=entry.nanoseconds,
             severity_text=entry.level,
             severity_number=_SEVERITY[entry.level],
@@ -91,7 +109,9 @@ class OtlpLog:
                 CLASSIFICATION: entry.classification,
             },
         )
-        self._processor.on_emit(_BoundedRecord(record, self._resource, self._scope, self._limits))
+        self._processor.on_emit(
+            _BoundedRecord(record, self._resource, self._scope, self._limits)
+        )
 
 
 class _OwnRecord(LogRecord):

@@ -22,7 +22,22 @@ from agent_resolver.telemetry.attribute import (
 )
 
 MOST_WAITING: Final = 8_192
-_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_BUCKETS: Final = (
+    0.001,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+)
 """In seconds."""
 
 
@@ -48,14 +63,22 @@ class CallMetrics:
         self._waiting: deque[tuple[Kind, float]] = deque()
         self._counts: Counter[Kind] = Counter()
         self._lock = Lock()
-        meter.create_observable_counter(CALLS, [self._observe], "{call}", "Calls of tools")
+        meter.create_observable_counter(
+            CALLS, [self._observe], "{call}", "Calls of tools"
+        )
         self._duration = meter.create_histogram(
-            DURATION, "s", "How long calls of tools took", explicit_bucket_boundaries_advisory=_BUCKETS
+            DURATION,
+            "s",
+            "How long calls of tools took",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
         )
 
         self._stages = meter.create_counter(STAGES, "{stage}", "Stages of tasks")
         self._stage_duration = meter.create_histogram(
-            STAGE_DURATION, "s", "How long stages of tasks took", explicit_bucket_boundaries_advisory=_BUCKETS
+            STAGE_DURATION,
+            "s",
+            "How long stages of tasks took",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
         )
 
     def record_stage(self, stage: str, outcome: str, seconds: float) -> None:
@@ -72,20 +95,31 @@ class CallMetrics:
 
     def count(self, most: int = MOST_WAITING) -> None:
         """Count what waits, oldest first."""
-        # The length is read under the lock, so that no other thread takes what this one is about to count.
+        # The length is read under the lock, so that no other thread takes what this one
+        # is about to count.
         with self._lock:
             for _ in range(min(most, len(self._waiting))):
                 kind, seconds = self._waiting.popleft()
                 self._counts[kind] += 1
-                self._duration.record(seconds, {TOOL_NAME: kind.tool, OUTCOME: kind.outcome})
+                self._duration.record(
+                    seconds, {TOOL_NAME: kind.tool, OUTCOME: kind.outcome}
+                )
 
     def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
-        # The SDK asks this before it reads the histogram, so that what is timed here goes with what is counted.
+        # The SDK asks this before it reads the histogram, so that what is timed here
+        # goes with what is counted.
         self.count()
         with self._lock:
             # A copy, so that calls are counted on while the SDK reads.
             counts = dict(self._counts)
         return [
-            Observation(count, {TOOL_NAME: kind.tool, OUTCOME: kind.outcome, CLASSIFICATION: kind.classification})
+            Observation(
+                count,
+                {
+                    TOOL_NAME: kind.tool,
+                    OUTCOME: kind.outcome,
+                    CLASSIFICATION: kind.classification,
+                },
+            )
             for kind, count in counts.items()
         ]

@@ -18,7 +18,11 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+)
 
 from agent_resolver.telemetry.call import CallTelemetry, Signals
 from agent_resolver.telemetry.errors import InvalidVariable
@@ -40,14 +44,19 @@ class Loss:
 
     def tell(self, endpoint: str) -> None:
         """Something could not be sent there."""
-        # Several threads may lose something at once, and only the one that finds the flag unset warns.
+        # Several threads may lose something at once, and only the one that finds the
+        # flag unset warns.
         with self._lock:
             is_told, self._is_told = self._is_told, True
         if not is_told:
-            self._warn(f"Telemetry cannot be sent to {_without_secrets(endpoint)}, and is lost; calls go on")
+            self._warn(
+                f"Telemetry cannot be sent to {_without_secrets(endpoint)}, and is lost; calls go on"
+            )
 
 
-def provide(settings: Settings, app_id: str, warn: Callable[[str], None]) -> CallTelemetry:
+def provide(
+    settings: Settings, app_id: str, warn: Callable[[str], None]
+) -> CallTelemetry:
     """Telemetry as the settings ask for it.
 
     Raises:
@@ -57,9 +66,12 @@ def provide(settings: Settings, app_id: str, warn: Callable[[str], None]) -> Cal
     try:
         return _make_telemetry(settings, app_id, Loss(warn))
     except ValueError as error:
-        # The SDK reads variables of its own here, and refuses some of their values with this error.
+        # The SDK reads variables of its own here, and refuses some of their values with
+        # this error.
         hint = "see the limits in OpenTelemetry's list of variables"
-        raise InvalidVariable("OTEL_*", f"variables are refused: {error}", hint) from error
+        raise InvalidVariable(
+            "OTEL_*", f"variables are refused: {error}", hint
+        ) from error
 
 
 def hush_sdk() -> None:
@@ -67,7 +79,8 @@ def hush_sdk() -> None:
     logger = logging.getLogger("opentelemetry")
     if not logger.handlers:  # Without any, Python would print it.
         logger.addHandler(logging.NullHandler())
-    # It warns of every single span that finds the queue full, which takes three times as long as making the span.
+    # It warns of every single span that finds the queue full, which takes three times
+    # as long as making the span.
     queue = logging.getLogger("opentelemetry.sdk._shared_internal")
     # A level that an operator has set is left as it is.
     if queue.level == logging.NOTSET:
@@ -78,20 +91,32 @@ def _make_telemetry(settings: Settings, app_id: str, loss: Loss) -> CallTelemetr
     resource = Resource.create(dict(settings.resource))
     processors = _span_processors(settings.traces, loss)
     logs: list[Log] = [JsonLines()] if "console" in settings.logs.exporters else []
-    closing = [Closing(processor.shutdown, partial(loss.tell, settings.traces.endpoint)) for processor in processors]
+    closing = [
+        Closing(processor.shutdown, partial(loss.tell, settings.traces.endpoint))
+        for processor in processors
+    ]
     metrics = None
     if settings.metrics.exporters:
         meters = _meter_provider(settings.metrics, resource, loss)
         metrics = CallMetrics(meters)
-        closing.append(Closing(partial(_close_metrics, metrics, meters), partial(loss.tell, settings.metrics.endpoint)))
+        closing.append(
+            Closing(
+                partial(_close_metrics, metrics, meters),
+                partial(loss.tell, settings.metrics.endpoint),
+            )
+        )
     if "otlp" in settings.logs.exporters:
         sender = LogSender(settings.logs, partial(loss.tell, settings.logs.endpoint))
         processor = BatchLogRecordProcessor(sender)
         logs.append(OtlpLog(processor, resource))
-        closing.append(Closing(processor.shutdown, partial(loss.tell, settings.logs.endpoint)))
+        closing.append(
+            Closing(processor.shutdown, partial(loss.tell, settings.logs.endpoint))
+        )
     signals = Signals(
         # Whoever does not send spans has nothing to say about whether others should.
-        sampler=sampler_of(settings.sampler if processors else "parentbased_always_off", settings.ratio),
+        sampler=sampler_of(
+            settings.sampler if processors else "parentbased_always_off", settings.ratio
+        ),
         processors=tuple(processors),
         metrics=metrics,
         logs=tuple(logs),
@@ -101,12 +126,19 @@ def _make_telemetry(settings: Settings, app_id: str, loss: Loss) -> CallTelemetr
 
 
 def _span_processors(signal: Signal, loss: Loss) -> list[SpanProcessor]:
-    # Spans for a collector are sent in batches by a thread; a line on the screen is written at once.
+    # Spans for a collector are sent in batches by a thread; a line on the screen is
+    # written at once.
     made: list[SpanProcessor] = []
     if "otlp" in signal.exporters:
-        made.append(BatchSpanProcessor(SpanSender(signal, partial(loss.tell, signal.endpoint))))
+        made.append(
+            BatchSpanProcessor(SpanSender(signal, partial(loss.tell, signal.endpoint)))
+        )
     if "console" in signal.exporters:
-        made.append(SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr, formatter=_span_line)))
+        made.append(
+            SimpleSpanProcessor(
+                ConsoleSpanExporter(out=sys.stderr, formatter=_span_line)
+            )
+        )
     return made
 
 
@@ -117,7 +149,8 @@ def _meter_provider(signal: Signal, resource: Resource, loss: Loss) -> MeterProv
     if "console" in signal.exporters:
         exporters.append(ConsoleMetricExporter(out=sys.stderr, formatter=_metrics_line))
     readers = [PeriodicExportingMetricReader(exporter) for exporter in exporters]
-    # `close` shuts it down within its own time, which a hook of the SDK at the exit would not keep.
+    # `close` shuts it down within its own time, which a hook of the SDK at the exit
+    # would not keep.
     return MeterProvider(readers, resource, shutdown_on_exit=False)
 
 

@@ -20,7 +20,11 @@ class RunSpan:
     __slots__ = ("attributes", "before", "context", "name", "parent", "start", "token")
 
     def __init__(
-        self, name: str, attributes: Mapping[str, AttributeValue], parent: SpanContext | None, own: SpanContext
+        self,
+        name: str,
+        attributes: Mapping[str, AttributeValue],
+        parent: SpanContext | None,
+        own: SpanContext,
     ) -> None:
         self.name = name
         self.attributes = attributes

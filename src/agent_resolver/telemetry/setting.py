@@ -61,7 +61,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def variable(self) -> str:
         """A variable that asks for telemetry."""
-        return next(signal.variable for signal in (self.traces, self.metrics, self.logs) if signal.exporters)
+        return next(
+            signal.variable
+            for signal in (self.traces, self.metrics, self.logs)
+            if signal.exporters
+        )
 
 
 def read_settings(environment: Environment) -> Settings | None:
@@ -73,12 +77,19 @@ def read_settings(environment: Environment) -> Settings | None:
     # OpenTelemetry takes only `true` for true, in any case of letters.
     if environment.get(_DISABLED, "").strip().lower() == "true":
         return None
-    traces, metrics, logs = (_read_signal(environment, name) for name in ("TRACES", "METRICS", "LOGS"))
+    traces, metrics, logs = (
+        _read_signal(environment, name) for name in ("TRACES", "METRICS", "LOGS")
+    )
     if not (traces.exporters or metrics.exporters or logs.exporters):
         return None
     sampler, ratio = _read_sampling(environment)
     return Settings(
-        traces=traces, metrics=metrics, logs=logs, resource=_read_resource(environment), sampler=sampler, ratio=ratio
+        traces=traces,
+        metrics=metrics,
+        logs=logs,
+        resource=_read_resource(environment),
+        sampler=sampler,
+        ratio=ratio,
     )
 
 
@@ -90,7 +101,9 @@ def _read_variable(environment: Environment, variable: str) -> str:
     return text
 
 
-def _read_for_signal(environment: Environment, signal: str, what: str) -> tuple[str, str]:
+def _read_for_signal(
+    environment: Environment, signal: str, what: str
+) -> tuple[str, str]:
     """What is said for a signal, else for all of them; and the variable that says it."""
     # The variable of the signal comes before the one for all signals.
     for variable in (f"{_OTLP}_{signal}_{what}", f"{_OTLP}_{what}"):
@@ -101,12 +114,17 @@ def _read_for_signal(environment: Environment, signal: str, what: str) -> tuple[
 
 def _read_signal(environment: Environment, name: str) -> Signal:
     exporters, variable = _read_exporters(environment, name)
-    # Without a collector, its address, protocol and headers are not read, so faults in them stop nothing.
+    # Without a collector, its address, protocol and headers are not read, so faults in
+    # them stop nothing.
     if "otlp" not in exporters:
         return Signal(exporters=exporters, variable=variable)
     asking, protocol = _read_for_signal(environment, name, "PROTOCOL")
     if protocol not in {"", _PROTOCOL}:
-        raise InvalidVariable(asking, "asks for a protocol that is not supported", f"set it to `{_PROTOCOL}`")
+        raise InvalidVariable(
+            asking,
+            "asks for a protocol that is not supported",
+            f"set it to `{_PROTOCOL}`",
+        )
     return Signal(
         exporters=exporters,
         endpoint=_read_endpoint(environment, name),
@@ -115,7 +133,9 @@ def _read_signal(environment: Environment, name: str) -> Signal:
     )
 
 
-def _read_exporters(environment: Environment, name: str) -> tuple[tuple[Exporter, ...], str]:
+def _read_exporters(
+    environment: Environment, name: str
+) -> tuple[tuple[Exporter, ...], str]:
     variable = f"OTEL_{name}_EXPORTER"
     text = _read_variable(environment, variable)
     if not text:
@@ -124,12 +144,17 @@ def _read_exporters(environment: Environment, name: str) -> tuple[tuple[Exporter
         return (("otlp",) if endpoint else ()), asking
     found: list[Exporter] = []
     for word in (part.strip() for part in text.split(",")):
-        # `none` says that nothing is sent, so beside an exporter it is refused like an unknown word.
+        # `none` says that nothing is sent, so beside an exporter it is refused like an
+        # unknown word.
         if word == "none" and text == "none":
             return (), ""
         if word not in {"otlp", "console"}:
-            hint = "set it to `otlp`, `console`, both with a comma between them, or `none`"
-            raise InvalidVariable(variable, "names an exporter that is not supported", hint)
+            hint = (
+                "set it to `otlp`, `console`, both with a comma between them, or `none`"
+            )
+            raise InvalidVariable(
+                variable, "names an exporter that is not supported", hint
+            )
         found.append("otlp" if word == "otlp" else "console")
     return tuple(dict.fromkeys(found)), variable
 
@@ -140,14 +165,22 @@ def _read_endpoint(environment: Environment, name: str) -> str:
         variable, address = f"{_OTLP}_ENDPOINT", _DEFAULT_ENDPOINT
     try:
         parts = urlsplit(address)
-        # `port` is read from the text only here, and raises for one that is not a number.
-        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        # `port` is read from the text only here, and raises for one that is not a
+        # number.
+        is_address = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
     except ValueError:
         is_address = False
     if not is_address:
         hint = f"set it to an address such as `{_DEFAULT_ENDPOINT}`"
-        raise InvalidVariable(variable, "is no address that begins with http:// or https://", hint)
-    # What is said for one signal is the whole address, what is said for all of them is where theirs begin.
+        raise InvalidVariable(
+            variable, "is no address that begins with http:// or https://", hint
+        )
+    # What is said for one signal is the whole address, what is said for all of them is
+    # where theirs begin.
     is_whole = variable != f"{_OTLP}_ENDPOINT"
     return address if is_whole else f"{address.removesuffix('/')}/v1/{name.lower()}"
 
@@ -155,21 +188,37 @@ def _read_endpoint(environment: Environment, name: str) -> str:
 def _read_headers(environment: Environment, name: str) -> dict[str, str]:
     variable, text = _read_for_signal(environment, name, "HEADERS")
     # The SDK would write a header that it cannot read to its log, with its value.
-    pairs = _parse_pairs(variable, text, "name=value,name=value, each value percent-encoded")
+    pairs = _parse_pairs(
+        variable, text, "name=value,name=value, each value percent-encoded"
+    )
     # A line break in a value would begin a header of its own.
-    if not all(_HEADER.fullmatch(key) and value.isascii() and value.isprintable() for key, value in pairs.items()):
-        raise InvalidVariable(variable, "holds what cannot be a header", "percent-encode its values, in ASCII")
+    if not all(
+        _HEADER.fullmatch(key) and value.isascii() and value.isprintable()
+        for key, value in pairs.items()
+    ):
+        raise InvalidVariable(
+            variable,
+            "holds what cannot be a header",
+            "percent-encode its values, in ASCII",
+        )
     return {key.lower(): value for key, value in pairs.items()}
 
 
 def _read_resource(environment: Environment) -> dict[str, str]:
     variable = "OTEL_RESOURCE_ATTRIBUTES"
     named = _parse_pairs(
-        variable, _read_variable(environment, variable), "key=value,key=value, each value percent-encoded"
+        variable,
+        _read_variable(environment, variable),
+        "key=value,key=value, each value percent-encoded",
     )
     service = _read_variable(environment, "OTEL_SERVICE_NAME")
-    # `OTEL_SERVICE_NAME` comes before a name among the attributes, as OpenTelemetry says.
-    return {SERVICE_NAME: SERVICE, **named, **({SERVICE_NAME: service} if service else {})}
+    # `OTEL_SERVICE_NAME` comes before a name among the attributes, as OpenTelemetry
+    # says.
+    return {
+        SERVICE_NAME: SERVICE,
+        **named,
+        **({SERVICE_NAME: service} if service else {}),
+    }
 
 
 def _parse_pairs(variable: str, text: str, form: str) -> dict[str, str]:
@@ -178,10 +227,15 @@ def _parse_pairs(variable: str, text: str, form: str) -> dict[str, str]:
         key, equals, value = item.partition("=")
         if not key.strip() or not equals:
             raise InvalidVariable(variable, "is no list of pairs", f"write {form}")
-        # Decoded after the split, so that an encoded comma or equals sign is a part of the value.
+        # Decoded after the split, so that an encoded comma or equals sign is a part of
+        # the value.
         found[unquote(key.strip())] = unquote(value.strip())
     if len(found) > _MAX_PAIRS:
-        raise InvalidVariable(variable, f"has {len(found)} pairs, {_MAX_PAIRS} are the most", "leave some out")
+        raise InvalidVariable(
+            variable,
+            f"has {len(found)} pairs, {_MAX_PAIRS} are the most",
+            "leave some out",
+        )
     return found
 
 
@@ -199,7 +253,12 @@ def _read_sampling(environment: Environment) -> tuple[str, float]:
         ratio = float(text)
     except ValueError:
         ratio = -1.0
-    # Text that is not a number comes here as -1, and `nan` fails the comparison as well.
+    # Text that is not a number comes here as -1, and `nan` fails the comparison as
+    # well.
     if not 0 <= ratio <= 1:
-        raise InvalidVariable(variable, "is no number from 0 to 1", "set it to the part to keep, such as `0.1`")
+        raise InvalidVariable(
+            variable,
+            "is no number from 0 to 1",
+            "set it to the part to keep, such as `0.1`",
+        )
     return sampler, ratio

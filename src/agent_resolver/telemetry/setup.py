@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def open_telemetry(
-    environment: Mapping[str, str], *, app_id: str, warn: Callable[[str], None] | None = None
+    environment: Mapping[str, str],
+    *,
+    app_id: str,
+    warn: Callable[[str], None] | None = None,
 ) -> "CallTelemetry | None":
     """Telemetry of calls as the `OTEL_*` variables ask for it; None where they do not.
 
@@ -30,11 +33,13 @@ def open_telemetry(
     settings = read_settings(environment)
     if settings is None:
         return None
-    # The import is slow, and works only with the extra, so it waits until telemetry is asked for.
+    # The import is slow, and works only with the extra, so it waits until telemetry is
+    # asked for.
     try:
         from agent_resolver.telemetry.provider import provide
     except ModuleNotFoundError as error:
-        # Any other module that is missing is a fault in an installation, and must not pass for the missing extra.
+        # Any other module that is missing is a fault in an installation, and must not
+        # pass for the missing extra.
         if (error.name or "").partition(".")[0] != "opentelemetry":
             raise
         raise TelemetryMissing(settings.variable) from error

@@ -17,8 +17,11 @@ class Closing(Struct, frozen=True):
 
 def close_all(closing: Sequence[Closing], seconds: float) -> None:
     """Let each of them send what it holds, all at once, and wait for that no longer than this."""
-    # The SDK would wait half a minute for a collector that is away. Threads that still do so end with the process.
-    threads = [Thread(target=_close_quietly, args=(each,), daemon=True) for each in closing]
+    # The SDK would wait half a minute for a collector that is away. Threads that still
+    # do so end with the process.
+    threads = [
+        Thread(target=_close_quietly, args=(each,), daemon=True) for each in closing
+    ]
     for thread in threads:
         thread.start()
     # One deadline holds for all of them, since they send at the same time.

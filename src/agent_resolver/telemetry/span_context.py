@@ -3,11 +3,23 @@
 import random
 from typing import Final, Protocol
 
-from opentelemetry.trace import INVALID_SPAN, SpanContext, TraceFlags, TraceState, get_current_span
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    SpanContext,
+    TraceFlags,
+    TraceState,
+    get_current_span,
+)
 
 from agent_resolver.schema.caller import Caller
 from agent_resolver.telemetry.sampler import Sampler
-from agent_resolver.telemetry.trace_context import RANDOM, SAMPLED, parse_parent, parse_state, parse_trace_id
+from agent_resolver.telemetry.trace_context import (
+    RANDOM,
+    SAMPLED,
+    parse_parent,
+    parse_state,
+    parse_trace_id,
+)
 
 _FLAGS: Final = tuple(map(TraceFlags, range((SAMPLED | RANDOM) + 1)))
 
@@ -34,20 +46,29 @@ class Origin(Protocol):
     def is_compensation(self) -> bool: ...
 
 
-def new_span_context(origin: Origin, sampler: Sampler) -> tuple[SpanContext | None, SpanContext]:
+def new_span_context(
+    origin: Origin, sampler: Sampler
+) -> tuple[SpanContext | None, SpanContext]:
     """The parent of a span that starts now, if it has one, and the span's own context."""
     # W3C takes an id of zeros for invalid, so 0 is never used.
     trace_id = parse_trace_id(origin.trace_id) or random.getrandbits(128) or 1
     parent = _parent_span(origin.parent, trace_id)
     flags = 0
     if parent:
-        # Only the maker of a trace id knows that it is random, so the flag is handed on and never set here.
+        # Only the maker of a trace id knows that it is random, so the flag is handed on
+        # and never set here.
         trace_id, flags = parent.trace_id, parent.trace_flags & RANDOM
     if sampler(trace_id, bool(parent.trace_flags & SAMPLED) if parent else None):
         flags |= SAMPLED
     # The span keeps what other systems say of its trace.
     state = parent.trace_state if parent else None
-    own = SpanContext(trace_id, random.getrandbits(64) or 1, False, _FLAGS[flags], state)  # noqa: FBT003 - the SDK's
+    own = SpanContext(
+        trace_id,
+        random.getrandbits(64) or 1,
+        False,  # noqa: FBT003 - the SDK's
+        _FLAGS[flags],
+        state,
+    )
     return parent, own
 
 
@@ -55,12 +76,26 @@ def _parent_span(named: str | None, trace_id: int) -> SpanContext | None:
     """The span that a call belongs below: the one it names, else the current one if that is of the same trace."""
     current = get_current_span()
     around = None if current is INVALID_SPAN else current.get_span_context()
-    # A `traceparent` has no state, so that of the current span is taken where both are of one trace.
+    # A `traceparent` has no state, so that of the current span is taken where both are
+    # of one trace.
     if named is not None and (parent := parse_parent(named)):
-        state = around.trace_state if around and around.trace_id == parent.trace_id else None
-        return SpanContext(parent.trace_id, parent.span_id, True, _FLAGS[parent.flags], state and _bound_state(state))  # noqa: FBT003
-    # A current span of another trace is not the parent: the call stays in the trace of its audit records.
-    return around if around and around.is_valid and around.trace_id == trace_id else None
+        state = (
+            around.trace_state
+            if around and around.trace_id == parent.trace_id
+            else None
+        )
+        return SpanContext(
+            parent.trace_id,
+            parent.span_id,
+            True,  # noqa: FBT003
+            _FLAGS[parent.flags],
+            state and _bound_state(state),
+        )
+    # A current span of another trace is not the parent: the call stays in the trace of
+    # its audit records.
+    return (
+        around if around and around.is_valid and around.trace_id == trace_id else None
+    )
 
 
 def _bound_state(state: TraceState) -> TraceState:

@@ -11,15 +11,20 @@ RANDOM: Final = 0x02
 """The trace id was made at random."""
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
-_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_PARENT: Final = re.compile(
+    r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+)
 # A version to come may be longer than the 55 characters of version `00`.
 _MAX_CHARACTERS: Final = 512
 _FLAGS: Final = ("00", "01", "02", "03")
 # The grammar of W3C for the keys and the members of a `tracestate`.
-_KEY: Final = r"[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13}"
+_KEY: Final = (
+    r"[a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13}"
+)
 _MEMBER: Final = re.compile(rf"(?:{_KEY})=[ -+\--<>-~]{{0,255}}[!-+\--<>-~]")
 _MAX_MEMBERS: Final = 32
-# How much is read at all, how much is handed on, and how long a member may be that is not dropped first.
+# How much is read at all, how much is handed on, and how long a member may be that is
+# not dropped first.
 _MAX_GIVEN: Final = 8_192
 _MAX_STATE: Final = 512
 _MAX_MEMBER: Final = 128
@@ -42,8 +47,11 @@ def parse_parent(text: str) -> Parent | None:
     # Only versions to come may say more than we know of, and `ff` is none.
     if version == "ff" or (version == "00" and more is not None):
         return None
-    # Flags that are not known here are cleared, as W3C demands of those who hand a parent on.
-    parent = Parent(int(trace_id, 16), int(span_id, 16), int(flags, 16) & (SAMPLED | RANDOM))
+    # Flags that are not known here are cleared, as W3C demands of those who hand a
+    # parent on.
+    parent = Parent(
+        int(trace_id, 16), int(span_id, 16), int(flags, 16) & (SAMPLED | RANDOM)
+    )
     return parent if parent.trace_id and parent.span_id else None
 
 
@@ -53,7 +61,11 @@ def parse_state(text: str) -> str:
     What is too long loses members, as W3C has it: the long ones first, then those at the end.
     """
     # The text comes from a caller, so no more of it is split than may be valid.
-    members = [member for part in text[: _MAX_GIVEN + 1].split(",") if (member := part.strip(" \t"))]
+    members = [
+        member
+        for part in text[: _MAX_GIVEN + 1].split(",")
+        if (member := part.strip(" \t"))
+    ]
     # W3C allows each key once.
     keys = {member.partition("=")[0] for member in members}
     is_one = len(text) <= _MAX_GIVEN and len(keys) == len(members) <= _MAX_MEMBERS

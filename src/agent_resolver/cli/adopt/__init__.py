@@ -5,9 +5,16 @@ from importlib import import_module
 
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE
-from agent_resolver.cli.option import Commands, add_command, add_json, add_project, add_trust
+from agent_resolver.cli.option import (
+    Commands,
+    add_command,
+    add_json,
+    add_project,
+    add_trust,
+)
 
-# The names are those of `exchange.client.known`, which is imported only when the command runs.
+# The names are those of `exchange.client.known`, which is imported only when the
+# command runs.
 _CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 _EXAMPLES = """\
   agent adopt --dry-run --trust              show every change, and write nothing
@@ -24,13 +31,22 @@ it was stays beside it, as FILE.before-agent-resolver. If anything is missing, n
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = add_command(
-        commands, "adopt", "govern the servers of a client configuration, or serve a client's agent files", _EXAMPLES
+        commands,
+        "adopt",
+        "govern the servers of a client configuration, or serve a client's agent files",
+        _EXAMPLES,
     )
     parser.add_argument(
-        "configs", metavar="CONFIG", nargs="*", help="a client configuration (default: each that is in this folder)"
+        "configs",
+        metavar="CONFIG",
+        nargs="*",
+        help="a client configuration (default: each that is in this folder)",
     )
     parser.add_argument(
-        "--client", choices=_CLIENTS, metavar="CLIENT", help=f"whose configuration it is: {', '.join(_CLIENTS)}"
+        "--client",
+        choices=_CLIENTS,
+        metavar="CLIENT",
+        help=f"whose configuration it is: {', '.join(_CLIENTS)}",
     )
     parser.add_argument(
         "--allow",
@@ -39,7 +55,11 @@ def add_to(commands: Commands) -> None:
         default=[],
         help="ask only for scopes like this, such as 'read:*' (repeatable; default: every scope)",
     )
-    parser.add_argument("--no-probe", action="store_true", help="start no server, and use the scopes the index states")
+    parser.add_argument(
+        "--no-probe",
+        action="store_true",
+        help="start no server, and use the scopes the index states",
+    )
     parser.add_argument(
         "--agents",
         metavar="FOLDER",
@@ -48,19 +68,31 @@ def add_to(commands: Commands) -> None:
         help="move agent files into ./agents instead (default: out of each folder that a client loads whole)",
     )
     parser.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long each server may take (default: 60)"
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long each server may take (default: 60)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, and show every change as a diff")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what launched servers log")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="write nothing, and show every change as a diff",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show what launched servers log"
+    )
     add_project(parser)
     add_trust(parser)
     add_json(parser)
-    # Here `--agents` names folders. The agent file that is adopted into is always the one of this folder.
+    # Here `--agents` names folders. The agent file that is adopted into is always the
+    # one of this folder.
     parser.set_defaults(run=_import_and_run, agents=AGENT_FILE, index=None)
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
-    # `--agents` without a folder gives an empty list, so only None means that the option is absent.
+    # `--agents` without a folder gives an empty list, so only None means that the
+    # option is absent.
     if options.agent_folders is None:
         module = "execution"
     else:
@@ -71,8 +103,9 @@ def _import_and_run(options: argparse.Namespace) -> int:
 
 
 def _refuse_options_of_servers(options: argparse.Namespace) -> None:
-    # An option without effect is refused: an operator would believe that it had chosen what moves. `--timeout` is not
-    # looked at, since one that was given cannot be told from its default.
+    # An option without effect is refused: an operator would believe that it had chosen
+    # what moves. `--timeout` is not looked at, since one that was given cannot be told
+    # from its default.
     given = {
         "CONFIG": options.configs,
         "--client": options.client,

@@ -14,7 +14,9 @@ from agent_resolver.project.session import Session
 from agent_resolver.schema.errors import ResolverError
 
 
-def stays_outside(session: Session, configs: Sequence[ConfigFile], adoption: Adoption) -> list[ClientFinding]:
+def stays_outside(
+    session: Session, configs: Sequence[ConfigFile], adoption: Adoption
+) -> list[ClientFinding]:
     """Every entry that is outside of the lock once the adoption is written, as `agent verify --clients` judges it."""
     governing = Governing(
         project=project_folder(),
@@ -29,7 +31,10 @@ def stays_outside(session: Session, configs: Sequence[ConfigFile], adoption: Ado
     for config in configs:
         text = (written.get(config.path) or config.content).decode()
         entries = read_entries(config.client, text, config.path)
-        found += (judge_entry(config.client, name, values, governing, config.path) for name, values in entries)
+        found += (
+            judge_entry(config.client, name, values, governing, config.path)
+            for name, values in entries
+        )
     return [finding for finding in found if finding.kind == "outside"]
 
 
@@ -37,8 +42,13 @@ def _uses_after(session: Session, adoption: Adoption) -> tuple[LockedUse, ...]:
     """The servers of the lock that the adoption writes, else of the one that is there; none if that does not hold."""
     try:
         if adoption.resolution and adoption.resolution.lockfile:
-            return uses_of(adoption.resolution.lockfile, adoption.resolution.limits, access_of(session))
+            return uses_of(
+                adoption.resolution.lockfile,
+                adoption.resolution.limits,
+                access_of(session),
+            )
         return uses_of(session.lockfile, session.limits, access_of(session))
     except ResolverError:
-        # A lock that does not hold covers no entry, so every one of them is reported as outside.
+        # A lock that does not hold covers no entry, so every one of them is reported as
+        # outside.
         return ()

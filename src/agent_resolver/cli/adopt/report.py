@@ -18,17 +18,25 @@ _FEW_LINES = 20
 
 
 def print_adoption(
-    options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption, outside: Sequence[ClientFinding]
+    options: argparse.Namespace,
+    configs: Sequence[ConfigFile],
+    adoption: Adoption,
+    outside: Sequence[ClientFinding],
 ) -> None:
     """Print what was written or would be, or everything that is missing, and what stays outside of the lock."""
     # An adoption that is repeated plans the same files, and keeps every one of them.
     changes = [change for change in adoption.changes if change.action != "keep"]
     if options.json:
-        out_json(_adoption_document(options, configs, adoption, changes) | {"outside": outside})
+        out_json(
+            _adoption_document(options, configs, adoption, changes)
+            | {"outside": outside}
+        )
         return
     for config in configs:
         for name in config.left:
-            out(f"- {name} is marked as switched off in {shown(config.path)}, and stays there")
+            out(
+                f"- {name} is marked as switched off in {shown(config.path)}, and stays there"
+            )
     if adoption.missing:
         _err_missing(adoption.missing)
         return
@@ -37,7 +45,10 @@ def print_adoption(
         _print_servers(adoption)
         _err_next_steps(configs, adoption, changes, options)
     else:
-        out("Nothing to adopt" + ("" if outside else ": every server is governed already"))
+        out(
+            "Nothing to adopt"
+            + ("" if outside else ": every server is governed already")
+        )
     _err_outside(outside)
 
 
@@ -63,7 +74,9 @@ def print_changes(changes: Sequence[FileChange], *, is_dry_run: bool) -> None:
         if is_dry_run:
             _print_diff(render_change(change).splitlines())
         else:
-            word = {"create": "Wrote", "change": "Changed", "remove": "Removed"}[change.action]
+            word = {"create": "Wrote", "change": "Changed", "remove": "Removed"}[
+                change.action
+            ]
             out(f"✓ {word} {shown(change.path)}")
     if is_dry_run:
         out("Nothing was written")
@@ -80,27 +93,47 @@ def _print_diff(lines: Sequence[str]) -> None:
 
 def _print_servers(adoption: Adoption) -> None:
     for requirement in adoption.requirements:
-        out(f"  {requirement.category}: {', '.join(requirement.permissions)} ({requirement.certainty})")
+        out(
+            f"  {requirement.category}: {', '.join(requirement.permissions)} ({requirement.certainty})"
+        )
 
 
 def _err_next_steps(
-    configs: Sequence[ConfigFile], adoption: Adoption, changes: Sequence[FileChange], options: argparse.Namespace
+    configs: Sequence[ConfigFile],
+    adoption: Adoption,
+    changes: Sequence[FileChange],
+    options: argparse.Namespace,
 ) -> None:
     if adoption.variables:
         named = ", ".join(adoption.variables)
-        err(f"note: set these variables where the client starts, since no value is carried over: {named}")
-    # A second copy has a number behind the suffix, so the suffix need not be the end of the path.
+        err(
+            f"note: set these variables where the client starts, since no value is carried over: {named}"
+        )
+    # A second copy has a number behind the suffix, so the suffix need not be the end of
+    # the path.
     copies = [change.path for change in changes if BACKUP_SUFFIX in change.path]
     if copies:
-        err(f"note: {', '.join(map(shown, copies))} may hold secrets: keep it out of version control")
-    # An entry of such a client cannot refer to the client's environment, so the values must be in the entry itself.
-    fillable = [config.client.title for config in configs if not config.client.reads_variables]
+        err(
+            f"note: {', '.join(map(shown, copies))} may hold secrets: keep it out of version control"
+        )
+    # An entry of such a client cannot refer to the client's environment, so the values
+    # must be in the entry itself.
+    fillable = [
+        config.client.title for config in configs if not config.client.reads_variables
+    ]
     if fillable and adoption.variables:
-        err(f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself")
+        err(
+            f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself"
+        )
     for config in configs:
-        # A configuration that stays as it is has no change. The empty text in its place is one that every client
-        # reads.
-        after = next((change.after for change in changes if change.path == config.path), None) or b""
+        # A configuration that stays as it is has no change. The empty text in its place
+        # is one that every client reads.
+        after = (
+            next(
+                (change.after for change in changes if change.path == config.path), None
+            )
+            or b""
+        )
         if not is_read_by(config.client, after.decode()):
             problem = f"has comments or trailing commas, so {config.client.title} reads nothing of it"
             err(f"warning: {shown(config.path)} {problem}")
@@ -110,26 +143,44 @@ def _err_next_steps(
         is_untrusted = options.trust or options.no_probe
         trust = "trust the folder with `agent trust-folder`, " if is_untrusted else ""
         titles = " and ".join(dict.fromkeys(config.client.title for config in configs))
-        err(f"hint: look at the drafted scopes with `agent validate`, {trust}and start {titles} again")
+        err(
+            f"hint: look at the drafted scopes with `agent validate`, {trust}and start {titles} again"
+        )
 
 
 def _err_floating(adoption: Adoption) -> None:
     """Name the servers whose packages are fetched without a fixed version."""
     lockfile = adoption.resolution.lockfile if adoption.resolution else None
-    launched = [server for server in (lockfile.servers if lockfile else ()) if server.launch]
-    floating = [server.server_id for server in launched if server.launch and floating_reason(server.launch)]
+    launched = [
+        server for server in (lockfile.servers if lockfile else ()) if server.launch
+    ]
+    floating = [
+        server.server_id
+        for server in launched
+        if server.launch and floating_reason(server.launch)
+    ]
     if floating:
         names = ", ".join(dict.fromkeys(floating))
-        err(f"warning: not pinned, and so another program tomorrow: {names}; `agent validate` has the pinned form")
+        err(
+            f"warning: not pinned, and so another program tomorrow: {names}; `agent validate` has the pinned form"
+        )
 
 
 def _adoption_document(
-    options: argparse.Namespace, configs: Sequence[ConfigFile], adoption: Adoption, changes: Sequence[FileChange]
+    options: argparse.Namespace,
+    configs: Sequence[ConfigFile],
+    adoption: Adoption,
+    changes: Sequence[FileChange],
 ) -> dict[str, object]:
     return {
         "success": not adoption.missing,
         "configs": [
-            {"path": config.path, "client": config.client.name, "servers": config.names, "left": config.left}
+            {
+                "path": config.path,
+                "client": config.client.name,
+                "servers": config.names,
+                "left": config.left,
+            }
             for config in configs
         ],
         "requirements": adoption.requirements,
@@ -139,7 +190,9 @@ def _adoption_document(
     }
 
 
-def change_documents(changes: Sequence[FileChange], *, is_dry_run: bool) -> list[dict[str, object]]:
+def change_documents(
+    changes: Sequence[FileChange], *, is_dry_run: bool
+) -> list[dict[str, object]]:
     """The files of a report; a dry run has their diffs."""
     documents: list[dict[str, object]] = []
     for change in changes:

@@ -80,45 +80,88 @@ _LIST_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "blueprint", "check and run durable workflows over tools", _EXAMPLES)
+    group = add_group(
+        commands, "blueprint", "check and run durable workflows over tools", _EXAMPLES
+    )
     _add_check(group)
     _add_show(group)
     _add_run(group)
-    status = add_command(group, "status", "show how far a run is, and what it waits for", _STATUS_EXAMPLES)
+    status = add_command(
+        group,
+        "status",
+        "show how far a run is, and what it waits for",
+        _STATUS_EXAMPLES,
+    )
     _add_chosen(status)
     _finish(status, "status")
-    history = add_command(group, "history", "show everything that happened in a run", _HISTORY_EXAMPLES)
+    history = add_command(
+        group, "history", "show everything that happened in a run", _HISTORY_EXAMPLES
+    )
     _add_chosen(history)
     _finish(history, "history")
     signal = add_command(group, "signal", "send a signal to a run", _SIGNAL_EXAMPLES)
     _add_chosen(signal)
-    signal.add_argument("name", metavar="NAME", help="the signal, as the blueprint names it")
-    signal.add_argument("--data", metavar="JSON", default="null", help="what it brings: JSON, @FILE, or - for stdin")
+    signal.add_argument(
+        "name", metavar="NAME", help="the signal, as the blueprint names it"
+    )
+    signal.add_argument(
+        "--data",
+        metavar="JSON",
+        default="null",
+        help="what it brings: JSON, @FILE, or - for stdin",
+    )
     _finish(signal, "signal")
-    cancel = add_command(group, "cancel", "end runs, and take back what they have done", _CANCEL_EXAMPLES)
+    cancel = add_command(
+        group, "cancel", "end runs, and take back what they have done", _CANCEL_EXAMPLES
+    )
     cancel.add_argument(
-        "runs", metavar="RUN", nargs="+", type=run_id_argument, help="their ids, or the beginnings of them"
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        type=run_id_argument,
+        help="their ids, or the beginnings of them",
     )
     _finish(cancel, "cancel")
     _add_list(group)
 
 
 def _add_check(group: Commands) -> None:
-    parser = add_command(group, "check", "find every fault of blueprints, and where it is", _CHECK_EXAMPLES)
+    parser = add_command(
+        group,
+        "check",
+        "find every fault of blueprints, and where it is",
+        _CHECK_EXAMPLES,
+    )
     parser.add_argument(
         "chosen",
         metavar="FILE|FOLDER|ID",
         nargs="*",
         help="files, folders of them, or ids of blueprints that agent.toml names (default: all of agent.toml)",
     )
-    parser.add_argument("--strict", action="store_true", help="count warnings as faults")
+    parser.add_argument(
+        "--strict", action="store_true", help="count warnings as faults"
+    )
     _add_reading(parser, "check")
 
 
 def _add_show(group: Commands) -> None:
-    parser = add_command(group, "show", "draw the steps of a blueprint in the order in which they run", _SHOW_EXAMPLES)
-    parser.add_argument("chosen", metavar="FILE|ID", help="a file, or the id of a blueprint that agent.toml names")
-    parser.add_argument("--svg", metavar="FILE", type=output_path, help="write the drawing as SVG to this file")
+    parser = add_command(
+        group,
+        "show",
+        "draw the steps of a blueprint in the order in which they run",
+        _SHOW_EXAMPLES,
+    )
+    parser.add_argument(
+        "chosen",
+        metavar="FILE|ID",
+        help="a file, or the id of a blueprint that agent.toml names",
+    )
+    parser.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=output_path,
+        help="write the drawing as SVG to this file",
+    )
     _add_reading(parser, "show")
 
 
@@ -126,19 +169,38 @@ def _add_reading(parser: argparse.ArgumentParser, module: str) -> None:
     """Add the options of a command that reads blueprints and the tools that they call, and calls none."""
     add_governed(parser)
     add_json(parser)
-    # `command` is taken: the parser of the application keeps the name of the group there.
+    # `command` is taken: the parser of the application keeps the name of the group
+    # there.
     parser.set_defaults(run=_import_and_run, blueprint_command=module)
 
 
 def _add_run(group: Commands) -> None:
-    parser = add_command(group, "run", "run a blueprint to its end, or until it has to wait", _RUN_EXAMPLES)
-    parser.add_argument("id", metavar="ID", help="the blueprint, as `agent tools list` names it")
-    parser.add_argument(
-        "--input", metavar="JSON", default="{}", help="its arguments: a JSON object, @FILE, or - for stdin"
+    parser = add_command(
+        group,
+        "run",
+        "run a blueprint to its end, or until it has to wait",
+        _RUN_EXAMPLES,
     )
-    parser.add_argument("--key", metavar="TEXT", help="make it the same run as others with this key: it is done once")
-    parser.add_argument("--trace-id", metavar="HEX", help="go on with this trace, as after an approval")
-    parser.add_argument("--detach", action="store_true", help="only begin it: a worker drives it")
+    parser.add_argument(
+        "id", metavar="ID", help="the blueprint, as `agent tools list` names it"
+    )
+    parser.add_argument(
+        "--input",
+        metavar="JSON",
+        default="{}",
+        help="its arguments: a JSON object, @FILE, or - for stdin",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="TEXT",
+        help="make it the same run as others with this key: it is done once",
+    )
+    parser.add_argument(
+        "--trace-id", metavar="HEX", help="go on with this trace, as after an approval"
+    )
+    parser.add_argument(
+        "--detach", action="store_true", help="only begin it: a worker drives it"
+    )
     add_tool_use(parser)
     add_governed(parser)
     add_json(parser)
@@ -146,11 +208,22 @@ def _add_run(group: Commands) -> None:
 
 
 def _add_list(group: Commands) -> None:
-    parser = add_command(group, "list", "list runs of blueprints, newest first", _LIST_EXAMPLES)
-    parser.add_argument("--status", choices=RUN_STATUSES, metavar="STATUS", help=f"one of {', '.join(RUN_STATUSES)}")
-    parser.add_argument("--blueprint", metavar="ID", default="", help="only the runs of this blueprint")
+    parser = add_command(
+        group, "list", "list runs of blueprints, newest first", _LIST_EXAMPLES
+    )
     parser.add_argument(
-        "--versions", action="store_true", help="count the runs under way of each version, in place of listing them"
+        "--status",
+        choices=RUN_STATUSES,
+        metavar="STATUS",
+        help=f"one of {', '.join(RUN_STATUSES)}",
+    )
+    parser.add_argument(
+        "--blueprint", metavar="ID", default="", help="only the runs of this blueprint"
+    )
+    parser.add_argument(
+        "--versions",
+        action="store_true",
+        help="count the runs under way of each version, in place of listing them",
     )
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument(
@@ -165,7 +238,12 @@ def _add_list(group: Commands) -> None:
 
 
 def _add_chosen(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chosen", metavar="RUN", type=run_id_argument, help="its id, or the beginning of it")
+    parser.add_argument(
+        "chosen",
+        metavar="RUN",
+        type=run_id_argument,
+        help="its id, or the beginning of it",
+    )
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
@@ -173,13 +251,17 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
     add_agents(parser)
     add_project(parser)
     add_token(parser)
-    # To look at a run takes trust as well where the settings of the project keep its state elsewhere.
+    # To look at a run takes trust as well where the settings of the project keep its
+    # state elsewhere.
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_import_and_run, blueprint_command=module)
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
-    # Only the module of this one command is imported, and only once it runs: `--help` needs none of them.
-    code: int = import_module(f"agent_resolver.cli.blueprint.{options.blueprint_command}").run(options)
+    # Only the module of this one command is imported, and only once it runs: `--help`
+    # needs none of them.
+    code: int = import_module(
+        f"agent_resolver.cli.blueprint.{options.blueprint_command}"
+    ).run(options)
     return code

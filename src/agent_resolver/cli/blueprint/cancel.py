@@ -23,14 +23,21 @@ def run(options: argparse.Namespace) -> int:
     """Ask for the end of runs. All of them are found before the first one is cancelled."""
     with session_of(options) as session:
         store = existing_store(session)
-        # The run is looked for among those of every caller: the engine decides by its sealed record whom it concerns.
-        found = store.read_now(lambda snapshot: [find_blueprint_run(snapshot, given) for given in options.runs])
+        # The run is looked for among those of every caller: the engine decides by its
+        # sealed record whom it concerns.
+        found = store.read_now(
+            lambda snapshot: [
+                find_blueprint_run(snapshot, given) for given in options.runs
+            ]
+        )
         # A run may be named twice.
         chosen = list(dict.fromkeys(found))
         asyncio.run(_cancel_all(session, chosen, options))
-        # To cancel is to ask for the end, so the statuses are read again: a worker may have been quick, and another
-        # process may have pruned a run since.
-        rows = store.read_now(lambda snapshot: [snapshot.get(RUNS, each) for each in chosen])
+        # To cancel is to ask for the end, so the statuses are read again: a worker may
+        # have been quick, and another process may have pruned a run since.
+        rows = store.read_now(
+            lambda snapshot: [snapshot.get(RUNS, each) for each in chosen]
+        )
         statuses = {row.id: row.status for row in rows if row is not None}
     if options.json:
         out_json({"success": True, "runs": statuses})
@@ -42,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _cancel_all(session: "Session", chosen: Sequence[str], options: argparse.Namespace) -> None:
+async def _cancel_all(
+    session: "Session", chosen: Sequence[str], options: argparse.Namespace
+) -> None:
     caller = await caller_of(session, options.token_file, session.environment)
     engine = engine_of(session)
     for each in chosen:

@@ -5,7 +5,13 @@ import os
 from typing import Any
 
 from agent_resolver.cli.blueprint.chosen_blueprint import open_chosen
-from agent_resolver.cli.output import err_faults, err_warnings, issue_document, out, out_json
+from agent_resolver.cli.output import (
+    err_faults,
+    err_warnings,
+    issue_document,
+    out,
+    out_json,
+)
 from agent_resolver.core.count import counted
 from agent_resolver.project.blueprint import ExaminedBlueprint
 from agent_resolver.project.blueprint_file import files_in_folder
@@ -14,10 +20,14 @@ from agent_resolver.schema.issue import Severity, only_errors
 
 def run(options: argparse.Namespace) -> int:
     """Report every fault and warning of blueprints, each with its place."""
-    examined = open_chosen(options, [name for chosen in options.chosen for name in _names_in(chosen)])
+    examined = open_chosen(
+        options, [name for chosen in options.chosen for name in _names_in(chosen)]
+    )
     is_good = all(_is_good(each, is_strict=options.strict) for each in examined)
     if options.json:
-        out_json({"success": is_good, "blueprints": [_document(each) for each in examined]})
+        out_json(
+            {"success": is_good, "blueprints": [_document(each) for each in examined]}
+        )
         return 0 if is_good else 1
     for each in examined:
         _report(each)
@@ -39,7 +49,10 @@ def _report(examined: ExaminedBlueprint) -> None:
     faults = only_errors(examined.issues)
     if faults:
         err_faults(examined.file, examined.file, faults)
-    err_warnings(examined.file, [issue for issue in examined.issues if issue.severity is not Severity.ERROR])
+    err_warnings(
+        examined.file,
+        [issue for issue in examined.issues if issue.severity is not Severity.ERROR],
+    )
     blueprint = examined.blueprint
     if not faults and blueprint is not None:
         steps = counted(len(blueprint.dag.steps), "step")

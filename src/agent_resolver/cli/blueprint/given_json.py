@@ -51,7 +51,9 @@ def read_given_object(text: str, option: str) -> dict[str, Any]:
     """
     value = read_given_json(text, option)
     if not isinstance(value, dict):
-        raise Usage(f"`{option}` must be a JSON object", """such as '{"name": "value"}'""")
+        raise Usage(
+            f"`{option}` must be a JSON object", """such as '{"name": "value"}'"""
+        )
     return value
 
 

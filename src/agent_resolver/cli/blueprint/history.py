@@ -22,7 +22,9 @@ def run(options: argparse.Namespace) -> int:
     """Print everything that happened in a run, oldest first."""
     with session_of(options) as session:
         store, may_read = existing_store(session), readable_runs(session, options)
-        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read))
+        chosen = store.read_now(
+            lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read)
+        )
         journal = blueprint_journal(session)
         events = store.read_now(lambda snapshot: read_events(snapshot, journal, chosen))
     if options.json:
@@ -36,6 +38,11 @@ def run(options: argparse.Namespace) -> int:
 def _line(event: RunEvent) -> str:
     path = f" {event.path}" if event.path else ""
     by = f" by {event.by}" if event.by else ""
-    # The facts hold neither arguments nor results, so every reader of the run may see them.
-    facts = msgspec.json.encode(event.facts, order="sorted").decode() if event.facts else ""
-    return safe(f"{event.at} {event.kind}{path}{by} {shorten(facts, _MOST_FACTS)}".rstrip())
+    # The facts hold neither arguments nor results, so every reader of the run may see
+    # them.
+    facts = (
+        msgspec.json.encode(event.facts, order="sorted").decode() if event.facts else ""
+    )
+    return safe(
+        f"{event.at} {event.kind}{path}{by} {shorten(facts, _MOST_FACTS)}".rstrip()
+    )

@@ -30,7 +30,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_versions(found: list[ListedRun], options: argparse.Namespace) -> int:
     """Print how many runs each version of a blueprint still has, with their digests: a version may have several."""
-    under_way = Counter((each.row.agent, each.row.plan) for each in found if each.row.status not in FINISHED)
+    under_way = Counter(
+        (each.row.agent, each.row.plan)
+        for each in found
+        if each.row.status not in FINISHED
+    )
     if options.json:
         documents = [
             {"blueprint": blueprint, "digest": digest, "runs": count}

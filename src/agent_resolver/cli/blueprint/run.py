@@ -13,7 +13,12 @@ from msgspec import structs
 
 from agent_resolver.cli.blueprint.given_json import read_given_object
 from agent_resolver.cli.blueprint.status import step_line
-from agent_resolver.cli.blueprint.waiting import WORKER, actions_of, next_commands, wait_text
+from agent_resolver.cli.blueprint.waiting import (
+    WORKER,
+    actions_of,
+    next_commands,
+    wait_text,
+)
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out_json
@@ -43,17 +48,24 @@ _PAUSES_PER_LOOK: Final = 10
 def run(options: argparse.Namespace) -> int:
     """Run a blueprint to its end, or until it has to wait: one call of a tool, as any other."""
     arguments = read_given_object(options.input, "--input")
-    if options.trace_id is not None and not re.fullmatch("[0-9a-f]{32}", options.trace_id):
-        raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
+    if options.trace_id is not None and not re.fullmatch(
+        "[0-9a-f]{32}", options.trace_id
+    ):
+        raise Usage(
+            "`--trace-id` has 32 hexadecimal digits",
+            "the call that waits has printed it",
+        )
     watcher = _Watcher(is_shown=not options.json)
     with session_of(options) as session:
-        # Nothing begins that this process could not drive. A detached run is left to a worker anyway.
+        # Nothing begins that this process could not drive. A detached run is left to a
+        # worker anyway.
         if not options.detach:
             require_driver(session)
         try:
             return asyncio.run(_run_to_end(session, arguments, watcher, options))
         except asyncio.CancelledError:
-            # `end_on_sigterm` cancels the task, where Ctrl-C comes out of `asyncio.run` as it is.
+            # `end_on_sigterm` cancels the task, where Ctrl-C comes out of `asyncio.run`
+            # as it is.
             code = _TERMINATED
         except KeyboardInterrupt:
             code = _INTERRUPTED
@@ -62,7 +74,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run_to_end(
-    session: "Session", arguments: dict[str, Any], watcher: "_Watcher", options: argparse.Namespace
+    session: "Session",
+    arguments: dict[str, Any],
+    watcher: "_Watcher",
+    options: argparse.Namespace,
 ) -> int:
     end_on_sigterm()
     caller = await caller_of(session, options.token_file, session.environment)
@@ -80,8 +95,9 @@ async def _run_to_end(
         _require_blueprint(tools, options.id)
         trace_id = options.trace_id or tools.context.trace_id
         context = structs.replace(tools.context, trace_id=trace_id, key=options.key)
-        # The id of the run is known before the call, so that its steps can be shown while it runs.
-        # A blueprint that this agent may not use has no entry here, and its call begins no run.
+        # The id of the run is known before the call, so that its steps can be shown
+        # while it runs. A blueprint that this agent may not use has no entry here, and
+        # its call begins no run.
         if (tool := tools.blueprints.get(options.id)) is not None:
             watcher.run = await tool.run_of(arguments, context)
         outcome = await _call(tools, arguments, context, watcher, options)
@@ -93,12 +109,19 @@ def _require_blueprint(tools: OpenTools, tool_id: str) -> None:
     """Refuse a name that is not that of a blueprint; a refused one is left to the call, which says why."""
     blueprints = [each.id for each in tools.own if each.labels.kind == "BLUEPRINT"]
     if tool_id not in blueprints:
-        hint = suggestion(tool_id, blueprints) or "`agent blueprint check` lists them; `agent tools call` calls tools"
+        hint = (
+            suggestion(tool_id, blueprints)
+            or "`agent blueprint check` lists them; `agent tools call` calls tools"
+        )
         raise Refusal(f"There is no blueprint {tool_id}", hint, "UNKNOWN_BLUEPRINT")
 
 
 async def _call(
-    tools: OpenTools, arguments: dict[str, Any], context: CallContext, watcher: "_Watcher", options: argparse.Namespace
+    tools: OpenTools,
+    arguments: dict[str, Any],
+    context: CallContext,
+    watcher: "_Watcher",
+    options: argparse.Namespace,
 ) -> Outcome:
     """Make the call, and show meanwhile how far the run is.
 
@@ -106,22 +129,32 @@ async def _call(
     """
     with status_line(f"Running {options.id}", is_shown=watcher.is_shown) as status:
         while True:
-            calling = asyncio.ensure_future(tools.registry.call(options.id, arguments, context))
+            calling = asyncio.ensure_future(
+                tools.registry.call(options.id, arguments, context)
+            )
             pause = _LOOK_SECONDS
-            # `asyncio.wait` returns the futures that are done, and leaves the call alone when the pause is over.
+            # `asyncio.wait` returns the futures that are done, and leaves the call
+            # alone when the pause is over.
             while not (await asyncio.wait([calling], timeout=pause))[0]:
                 began = time.monotonic()
                 if running := await watcher.look_at_running(tools):
                     status.text = f"Running {options.id}: {running}"
-                # Most of the time belongs to the run itself, also where a look at it takes long.
-                pause = max(_LOOK_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began))
+                # Most of the time belongs to the run itself, also where a look at it
+                # takes long.
+                pause = max(
+                    _LOOK_SECONDS, _PAUSES_PER_LOOK * (time.monotonic() - began)
+                )
             outcome = calling.result()
             if tools.engine is not None and tools.engine.worker.broken is not None:
                 # The run has begun, and stays; nothing here can drive it.
                 raise tools.engine.worker.broken
             view = await watcher.look(tools)
-            # A run that waits for a person or a signal is left, since to call it again would change nothing.
-            is_going_on = view is not None and view.row.status in {"running", "cancelling"}
+            # A run that waits for a person or a signal is left, since to call it again
+            # would change nothing.
+            is_going_on = view is not None and view.row.status in {
+                "running",
+                "cancelling",
+            }
             if options.detach or not (isinstance(outcome, Pending) and is_going_on):
                 return outcome
 
@@ -151,15 +184,23 @@ class _Watcher:
 
     def _show(self, steps: tuple[StepView, ...]) -> None:
         for step in steps:
-            if step.state in {"done", "failed", "skipped", "waiting"} and self._shown.get(step.path) != step.state:
+            if (
+                step.state in {"done", "failed", "skipped", "waiting"}
+                and self._shown.get(step.path) != step.state
+            ):
                 self._shown[step.path] = step.state
                 err(f"  {step_line(step)}")
 
 
-# How it ended ---------------------------------------------------------------------------------------------------------
+# How it ended -------------------------------------------------------------------------
 
 
-def _report(session: "Session", outcome: Outcome, view: RunView | None, options: argparse.Namespace) -> int:
+def _report(
+    session: "Session",
+    outcome: Outcome,
+    view: RunView | None,
+    options: argparse.Namespace,
+) -> int:
     # A detached run is pending by its nature, which is not a failure.
     is_begun = options.detach and isinstance(outcome, Pending) and view is not None
     code = 0 if isinstance(outcome, Done) or is_begun else 1
@@ -171,7 +212,8 @@ def _report(session: "Session", outcome: Outcome, view: RunView | None, options:
         # Where no run is under way, the outcome of the call says all there is.
         err_outcome(outcome)
     elif isinstance(outcome, Failed):
-        # The call was refused, such as one that waited for longer than its token lasts; the run is not.
+        # The call was refused, such as one that waited for longer than its token lasts;
+        # the run is not.
         err_outcome(outcome)
         err(f"hint: {WORKER} goes on with run {view.row.id}")
     elif is_begun:
@@ -190,7 +232,9 @@ def _report_waiting(session: "Session", view: RunView) -> None:
     err(f"hint: {'; then '.join(next_commands(view, actions))}")
 
 
-def _report_interruption(session: "Session", run_id: str, options: argparse.Namespace) -> None:
+def _report_interruption(
+    session: "Session", run_id: str, options: argparse.Namespace
+) -> None:
     """Say how a run goes on that was interrupted; nothing of one that had not begun, or has ended."""
     if options.json or not (run_id and session.has_state):
         return

@@ -53,10 +53,13 @@ def _print_facts(file: str, descriptor: Descriptor) -> None:
         out(f"  {label}: {value}")
 
 
-def _document(file: str, blueprint: Blueprint, descriptor: Descriptor) -> dict[str, Any]:
+def _document(
+    file: str, blueprint: Blueprint, descriptor: Descriptor
+) -> dict[str, Any]:
     words = words_of_steps(blueprint)
     waves = waves_of(blueprint)
-    # Wave by wave, the steps come in the order in which they run, which may not be that of the file.
+    # Wave by wave, the steps come in the order in which they run, which may not be that
+    # of the file.
     steps = [words[step] for wave in waves for step in wave]
     return {
         "id": blueprint.id,
@@ -68,6 +71,12 @@ def _document(file: str, blueprint: Blueprint, descriptor: Descriptor) -> dict[s
         "requiredScopes": descriptor.rules.required_scopes,
         "waves": waves,
         "steps": [
-            {"id": step.id, "action": step.action, "isWait": step.is_wait, "details": step.details} for step in steps
+            {
+                "id": step.id,
+                "action": step.action,
+                "isWait": step.is_wait,
+                "details": step.details,
+            }
+            for step in steps
         ],
     }

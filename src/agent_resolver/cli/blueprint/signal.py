@@ -23,8 +23,11 @@ def run(options: argparse.Namespace) -> int:
     data = read_given_json(options.data, "--data")
     with session_of(options) as session:
         store = existing_store(session)
-        # The run is looked for among those of every caller: the engine decides by its sealed record whom it concerns.
-        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen))
+        # The run is looked for among those of every caller: the engine decides by its
+        # sealed record whom it concerns.
+        chosen = store.read_now(
+            lambda snapshot: find_blueprint_run(snapshot, options.chosen)
+        )
         asyncio.run(_send(session, chosen, options, data))
     if options.json:
         out_json({"success": True, "run": chosen, "signal": options.name})
@@ -34,6 +37,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _send(session: "Session", run_id: str, options: argparse.Namespace, data: Any) -> None:  # noqa: ANN401 - JSON
+async def _send(
+    session: "Session",
+    run_id: str,
+    options: argparse.Namespace,
+    data: Any,  # noqa: ANN401 - JSON
+) -> None:
     caller = await caller_of(session, options.token_file, session.environment)
-    await engine_of(session).signal(run_id, options.name, data, CallContext.for_caller(caller))
+    await engine_of(session).signal(
+        run_id, options.name, data, CallContext.for_caller(caller)
+    )

@@ -9,7 +9,12 @@ import msgspec
 from msgspec import UNSET
 
 from agent_resolver.cli.audit import existing_store
-from agent_resolver.cli.blueprint.waiting import Actions, actions_of, next_commands, wait_text
+from agent_resolver.cli.blueprint.waiting import (
+    Actions,
+    actions_of,
+    next_commands,
+    wait_text,
+)
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json
@@ -24,14 +29,23 @@ from agent_resolver.storage.run_listing import ListedRun, look_at_run
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
-MARKS: Final = {"done": "✓", "failed": "✗", "running": "·", "waiting": "◇", "skipped": "-", "open": "○"}
+MARKS: Final = {
+    "done": "✓",
+    "failed": "✗",
+    "running": "·",
+    "waiting": "◇",
+    "skipped": "-",
+    "open": "○",
+}
 
 
 def run(options: argparse.Namespace) -> int:
     """Print how far a run is."""
     with session_of(options) as session:
         store, may_read = existing_store(session), readable_runs(session, options)
-        chosen = store.read_now(lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read))
+        chosen = store.read_now(
+            lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read)
+        )
         listed, view = asyncio.run(_look(session, chosen))
         actions = store.read_now(lambda snapshot: actions_of(snapshot, view))
     if options.json:
@@ -46,15 +60,22 @@ async def _look(session: "Session", chosen: str) -> tuple[ListedRun, RunView]:
     listed = await look_at_run(session.store, time.time(), chosen)
     # Another process may prune between the reads.
     if view is None or listed is None:
-        raise Refusal(f"Run {chosen} was removed a moment ago", "`agent blueprint list`")
+        raise Refusal(
+            f"Run {chosen} was removed a moment ago", "`agent blueprint list`"
+        )
     return listed, view
 
 
-def status_document(listed: ListedRun, view: RunView, actions: Actions) -> dict[str, Any]:
+def status_document(
+    listed: ListedRun, view: RunView, actions: Actions
+) -> dict[str, Any]:
     """How far a run is, for a program."""
     # The output of a run may be null, so a run without one is marked by UNSET.
     output = {} if view.output is UNSET else {"output": view.output}
-    waits = [{**msgspec.to_builtins(each), "words": wait_text(each, actions)} for each in view.waits]
+    waits = [
+        {**msgspec.to_builtins(each), "words": wait_text(each, actions)}
+        for each in view.waits
+    ]
     return {**run_document(listed), "steps": view.steps, "waits": waits, **output}
 
 
@@ -68,7 +89,8 @@ def _print_status(listed: ListedRun, view: RunView, actions: Actions) -> None:
         ("Caller", row.caller),
         ("Part of", row.parent),
         ("Digest", row.plan),
-        # The code of a run that goes on only says what kind of wait it is in, and the waits below say more.
+        # The code of a run that goes on only says what kind of wait it is in, and the
+        # waits below say more.
         ("Ended", ended if row.status in FINISHED else ""),
         # A worker takes back what the run has done before its status is `cancelled`.
         ("Cancelled", "asked for, not done yet" if row.status == "cancelling" else ""),

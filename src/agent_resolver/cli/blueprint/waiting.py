@@ -19,7 +19,11 @@ Actions = Mapping[str, PendingAction]
 def actions_of(snapshot: Snapshot, view: RunView) -> Actions:
     """The pending actions that a run waits for."""
     # Signals, times and other runs have no row among the pending actions.
-    found = (snapshot.get(PENDING, waits.id) for waits in view.waits if waits.kind in {"action", "person"})
+    found = (
+        snapshot.get(PENDING, waits.id)
+        for waits in view.waits
+        if waits.kind in {"action", "person"}
+    )
     return {action.id: action for action in found if action is not None}
 
 
@@ -63,7 +67,9 @@ def _command_for(waits: AwaitedThing, run: str, actions: Actions) -> str:
             action = actions.get(waits.id)
             return answer_command(action.type, action.id) if action else ""
         case "signal":
-            return f"`agent blueprint signal {shlex.quote(run)} {shlex.quote(waits.id)}`"
+            return (
+                f"`agent blueprint signal {shlex.quote(run)} {shlex.quote(waits.id)}`"
+            )
         case "run":
             return f"`agent blueprint status {shlex.quote(waits.id)}`"
         # A time passes without a command.

@@ -18,7 +18,15 @@ from agent_resolver.catalog.repair import repaired
 from agent_resolver.catalog.uri import AgentUri, agent_uri, parse_uri
 from agent_resolver.cli.errors import Refusal, Usage
 from agent_resolver.cli.option import session_here
-from agent_resolver.cli.output import err, issue_document, out, out_json, out_text, place, safe
+from agent_resolver.cli.output import (
+    err,
+    issue_document,
+    out,
+    out_json,
+    out_text,
+    place,
+    safe,
+)
 from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
@@ -54,7 +62,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def open_catalog_of(
-    session: "Session", options: argparse.Namespace, *, may_be_empty: bool = False, may_be_late: bool = False
+    session: "Session",
+    options: argparse.Namespace,
+    *,
+    may_be_empty: bool = False,
+    may_be_late: bool = False,
 ) -> Catalog:
     """The catalog that the options name, up to date with the disk.
 
@@ -71,25 +83,34 @@ def open_catalog_of(
             "write one, or name a folder with `--root`",
         )
     for root in roots:
-        # A client that loads the files itself gives their texts to the model anyway, so that serving them saves
-        # nothing.
+        # A client that loads the files itself gives their texts to the model anyway, so
+        # that serving them saves nothing.
         for folder, client in eager_folders(root):
-            err(f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know")
+            err(
+                f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know"
+            )
     index = session.index_path
-    # Only an index that was named must be there. Without one, agents with `requires` are listed as unresolved.
+    # Only an index that was named must be there. Without one, agents with `requires`
+    # are listed as unresolved.
     if options.index and not os.path.exists(index):
-        raise Usage(f"`{index}` does not exist", "check the path, or leave `--index` out")
+        raise Usage(
+            f"`{index}` does not exist", "check the path, or leave `--index` out"
+        )
     catalog = session.catalog(options.roots, index_path=index, judge=judge_in(session))
     try:
         if may_be_late and not catalog.is_indexed:
-            # A folder that cannot be read ends the command now; the files are left to the caller.
+            # A folder that cannot be read ends the command now; the files are left to
+            # the caller.
             catalog.check_roots()
             return catalog
-        with status_line("Indexing the agent files", is_shown=not getattr(options, "json", False)):
+        with status_line(
+            "Indexing the agent files", is_shown=not getattr(options, "json", False)
+        ):
             catalog.refresh()
     except UnusableRoot as error:
         raise Usage(str(error), error.hint) from error
-    # `check` names each of these files itself; commands outside of `agent catalog` have no action.
+    # `check` names each of these files itself; commands outside of `agent catalog` have
+    # no action.
     if getattr(options, "action", "") != "check":
         warn_of_refused(catalog)
     return catalog
@@ -98,7 +119,9 @@ def open_catalog_of(
 def warn_of_refused(catalog: Catalog) -> None:
     """Say how many agent files cannot be served, if there are any."""
     if catalog.refused:
-        err(f"warning: {counted(catalog.refused, 'agent file')} cannot be served; `agent catalog check` says why")
+        err(
+            f"warning: {counted(catalog.refused, 'agent file')} cannot be served; `agent catalog check` says why"
+        )
 
 
 def agent_of(text: str) -> AgentUri:
@@ -106,10 +129,15 @@ def agent_of(text: str) -> AgentUri:
     try:
         return parse_uri(text if "://" in text else agent_uri(text))
     except UnicodeEncodeError:
-        # Bytes of an argument that are not UTF-8 are surrogates in its text, which no URI can encode.
-        raise Refusal("The name is not UTF-8", "give a name, or an address such as `agent://name`") from None
+        # Bytes of an argument that are not UTF-8 are surrogates in its text, which no
+        # URI can encode.
+        raise Refusal(
+            "The name is not UTF-8", "give a name, or an address such as `agent://name`"
+        ) from None
     except MalformedUri as error:
-        raise Refusal(str(error), "give a name, or an address such as `agent://name`") from None
+        raise Refusal(
+            str(error), "give a name, or an address such as `agent://name`"
+        ) from None
 
 
 def _list_agents(catalog: Catalog, options: argparse.Namespace) -> int:
@@ -133,11 +161,15 @@ def _left_out_line(found: Sequence[Finding]) -> str:
     ]
     rest = len(found) - len(shown)
     more = [f"{rest} more, which `agent catalog check` names"] if rest else []
-    return f"{counted(len(found), 'Markdown file')} left out: {', '.join([*shown, *more])}"
+    return (
+        f"{counted(len(found), 'Markdown file')} left out: {', '.join([*shown, *more])}"
+    )
 
 
 def _query_of(options: argparse.Namespace, text: str = "") -> Query:
-    return Query(text=text, capability=options.capability, role=options.role, model=options.model)
+    return Query(
+        text=text, capability=options.capability, role=options.role, model=options.model
+    )
 
 
 def _search_agents(catalog: Catalog, options: argparse.Namespace) -> int:
@@ -161,7 +193,10 @@ def _show_agent(catalog: Catalog, options: argparse.Namespace) -> int:
     except UnknownAgent as error:
         # The first page of names is enough to guess what was meant.
         names, _ = catalog.completions("")
-        raise Refusal(str(error), suggestion(options.agent, names) or "`agent catalog list` lists them") from None
+        raise Refusal(
+            str(error),
+            suggestion(options.agent, names) or "`agent catalog list` lists them",
+        ) from None
     # An option outranks the address.
     if options.json or (options.format or _format_of(options.agent, uri)) == "json":
         out_json(definition.to_dict())
@@ -173,8 +208,13 @@ def _show_agent(catalog: Catalog, options: argparse.Namespace) -> int:
 def _format_of(text: str, uri: AgentUri) -> str:
     """The format that an address asks for; else the file itself."""
     question = text.partition("?")[2].split("&") if "://" in text else []
-    # Without a format, `parse_uri` takes JSON for clients, where a person at a terminal wants to read the file.
-    return uri.format if any(part.startswith("format=") for part in question) else "markdown"
+    # Without a format, `parse_uri` takes JSON for clients, where a person at a terminal
+    # wants to read the file.
+    return (
+        uri.format
+        if any(part.startswith("format=") for part in question)
+        else "markdown"
+    )
 
 
 def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
@@ -186,13 +226,28 @@ def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
             err(f"✓ Repaired {_relative_path(path)}")
     findings = catalog.findings()
     if options.json:
-        documents = [{"file": _relative_path(found.path), **issue_document(found.issue)} for found in findings]
-        out_json({"success": not _exit_code_of(findings, options), "total": catalog.total, "findings": documents})
+        documents = [
+            {"file": _relative_path(found.path), **issue_document(found.issue)}
+            for found in findings
+        ]
+        out_json(
+            {
+                "success": not _exit_code_of(findings, options),
+                "total": catalog.total,
+                "findings": documents,
+            }
+        )
         return _exit_code_of(findings, options)
     for found in findings:
-        word = "✗" if found.issue.severity is Severity.ERROR else f"{found.issue.severity.value}:"
+        word = (
+            "✗"
+            if found.issue.severity is Severity.ERROR
+            else f"{found.issue.severity.value}:"
+        )
         hint = f"; {safe(found.issue.hint)}" if found.issue.hint else ""
-        out(f"{word} {safe(str(found.issue))}{hint} ({place(_relative_path(found.path), found.issue)})")
+        out(
+            f"{word} {safe(str(found.issue))}{hint} ({place(_relative_path(found.path), found.issue)})"
+        )
     refused = sum(found.issue.severity is Severity.ERROR for found in findings)
     warnings = sum(found.issue.severity is Severity.WARNING for found in findings)
     left_out = len(catalog.left_out)
@@ -223,17 +278,23 @@ def _repair_file(found: Finding) -> bool:
     document = split(text)
     if isinstance(document, Issue):
         return False
-    # The front matter begins below the opening fence. Every character outside of it stays as it is.
+    # The front matter begins below the opening fence. Every character outside of it
+    # stays as it is.
     start = len(text.splitlines(keepends=True)[0])
     end = start + len(document.front_matter)
     mended = f"{text[:start]}{repaired(document.front_matter)}{text[end:]}".encode()
     stem = os.path.basename(found.path).removesuffix(".md")
-    # The reader repairs in memory what it can, so both files are understood as they will be served: if their values
-    # are not equal, the repair has changed what the author said.
+    # The reader repairs in memory what it can, so both files are understood as they
+    # will be served: if their values are not equal, the repair has changed what the
+    # author said.
     before, after = read_entry(raw, stem), read_entry(mended, stem)
-    if not (isinstance(before, Entry) and isinstance(after, Entry)) or after.front_matter != before.front_matter:
+    if (
+        not (isinstance(before, Entry) and isinstance(after, Entry))
+        or after.front_matter != before.front_matter
+    ):
         return False
-    # A file that would still have to be repaired each time it is read is left to its author.
+    # A file that would still have to be repaired each time it is read is left to its
+    # author.
     if any(issue.code is found.issue.code for issue in after.issues):
         return False
     return write_atomic(found.path, [mended])
@@ -242,15 +303,21 @@ def _repair_file(found: Finding) -> bool:
 def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
     agents = catalog.search(Query(), None)
     # Agents without `requires` have a third status, and are counted with neither.
-    statuses = {status: sum(agent.status == status for agent in agents) for status in ("resolved", "unresolved")}
+    statuses = {
+        status: sum(agent.status == status for agent in agents)
+        for status in ("resolved", "unresolved")
+    }
     words = {word for agent in agents for word in agent.capabilities}
     document = {
         "agents": len(agents),
         "roots": [_relative_path(root) for root in catalog.roots],
         "bytes": sum(agent.size for agent in agents),
         "tokens": sum(agent.tokens for agent in agents),
-        # Among agents of one size the address decides, so that the answer is always the same.
-        "largest": max(agents, key=lambda agent: (agent.tokens, agent.uri)).uri if agents else None,
+        # Among agents of one size the address decides, so that the answer is always the
+        # same.
+        "largest": max(agents, key=lambda agent: (agent.tokens, agent.uri)).uri
+        if agents
+        else None,
         "capabilities": len(words),
         **statuses,
         "listing": catalog.listing,
@@ -259,9 +326,15 @@ def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
     if options.json:
         out_json(document)
         return 0
-    out(f"{counted(len(agents), 'agent')}, {document['bytes']:,} bytes, about {document['tokens']:,} tokens")
-    out(f"{counted(len(words), 'capability', 'capabilities')}; largest: {document['largest'] or '(none)'}")
-    out(f"requires: {statuses['resolved']} resolved, {statuses['unresolved']} unresolved")
+    out(
+        f"{counted(len(agents), 'agent')}, {document['bytes']:,} bytes, about {document['tokens']:,} tokens"
+    )
+    out(
+        f"{counted(len(words), 'capability', 'capabilities')}; largest: {document['largest'] or '(none)'}"
+    )
+    out(
+        f"requires: {statuses['resolved']} resolved, {statuses['unresolved']} unresolved"
+    )
     for root in catalog.roots:
         out(f"root: {_relative_path(root)}")
     return 0
@@ -269,7 +342,8 @@ def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
 
 def _is_found(catalog: Catalog, uri: AgentUri) -> bool:
     """Whether an address leads to an agent, at the version that it asks for."""
-    # `has` goes by the address alone. A version is known from the definition, which has to be read.
+    # `has` goes by the address alone. A version is known from the definition, which has
+    # to be read.
     if uri.version is None:
         return catalog.has(uri.name)
     try:
@@ -286,16 +360,27 @@ def _lint_mentions(catalog: Catalog, options: argparse.Namespace) -> int:
         try:
             text = decode(read_bounded(path, MAX_AGENT_FILE_BYTES))
         except Unreadable as stop:
-            # This fault is not an error that the application reports, and it does not name the file.
-            raise Refusal(f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint) from None
-        found += [(path, each) for each in dangling_mentions(text, partial(_is_found, catalog))]
+            # This fault is not an error that the application reports, and it does not
+            # name the file.
+            raise Refusal(
+                f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint
+            ) from None
+        found += [
+            (path, each)
+            for each in dangling_mentions(text, partial(_is_found, catalog))
+        ]
     if options.json:
-        documents = [{"file": path, "uri": d.uri, "line": d.line, "column": d.column} for path, d in found]
+        documents = [
+            {"file": path, "uri": d.uri, "line": d.line, "column": d.column}
+            for path, d in found
+        ]
         out_json({"success": not found, "dangling": documents})
         return 1 if found else 0
     for path, each in found:
         hint = suggestion(each.uri.removeprefix("agent://"), names)
-        out(f"✗ {safe(each.message)}{f'; {hint}' if hint else ''} ({path}:{each.line}:{each.column})")
+        out(
+            f"✗ {safe(each.message)}{f'; {hint}' if hint else ''} ({path}:{each.line}:{each.column})"
+        )
     if not found:
         out("✓ Every agent that is mentioned exists")
     return 1 if found else 0

@@ -3,9 +3,21 @@
 import argparse
 import os
 
-from agent_resolver.cli.diff.report import DiffReport, Source, print_json, print_markdown, print_text
+from agent_resolver.cli.diff.report import (
+    DiffReport,
+    Source,
+    print_json,
+    print_markdown,
+    print_text,
+)
 from agent_resolver.cli.errors import InvalidFile, InvalidFiles, Refusal
-from agent_resolver.cli.input import AGENT_FILE, AGENT_FILE_LABEL, INDEX, load_index, read_agent_bytes
+from agent_resolver.cli.input import (
+    AGENT_FILE,
+    AGENT_FILE_LABEL,
+    INDEX,
+    load_index,
+    read_agent_bytes,
+)
 from agent_resolver.cli.option import Commands, add_command, add_json
 from agent_resolver.core.lock_diff import Risk, Side, diff, worst
 from agent_resolver.core.lock_difference import remedy
@@ -32,20 +44,34 @@ exit codes:
   3  something changed that needs a look
   4  something changed that is a risk
 """
-# 1 and 2 are left to a comparison that fails, so that a script can tell a failure from an answer.
+# 1 and 2 are left to a comparison that fails, so that a script can tell a failure from
+# an answer.
 _CODES = {None: 0, Risk.SAFE: 0, Risk.REVIEW: 3, Risk.RISK: 4}
 
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = add_command(
-        commands, "diff", "say what changed between two locks, and how risky each change is", _EXAMPLES
+        commands,
+        "diff",
+        "say what changed between two locks, and how risky each change is",
+        _EXAMPLES,
     )
     for side, metavar in (("old", "OLD"), ("new", "NEW")):
-        parser.add_argument(side, metavar=metavar, help=f"the {side} lock, or a folder with `agents.lock`")
+        parser.add_argument(
+            side,
+            metavar=metavar,
+            help=f"the {side} lock, or a folder with `agents.lock`",
+        )
     for side in ("old", "new"):
-        parser.add_argument(f"--{side}-agents", metavar="PATH", help=f"the agent file of the {side} lock")
-        parser.add_argument(f"--{side}-index", metavar="PATH", help=f"the index of the {side} lock")
+        parser.add_argument(
+            f"--{side}-agents",
+            metavar="PATH",
+            help=f"the agent file of the {side} lock",
+        )
+        parser.add_argument(
+            f"--{side}-index", metavar="PATH", help=f"the index of the {side} lock"
+        )
     output = parser.add_mutually_exclusive_group()
     output.add_argument(
         "--format",
@@ -78,15 +104,22 @@ def run(options: argparse.Namespace) -> int:
 
 def _find_source(path: str, agents: str | None, index: str | None) -> Source:
     # A folder stands for the lock in it that belongs to the usual agent file.
-    lock = os.path.join(path, lock_path_of(os.path.basename(AGENT_FILE))) if os.path.isdir(path) else path
+    lock = (
+        os.path.join(path, lock_path_of(os.path.basename(AGENT_FILE)))
+        if os.path.isdir(path)
+        else path
+    )
     beside = agent_path_of(lock)
     return Source(
-        lock, agents or _path_if_there(beside), index or _path_if_there(os.path.join(os.path.dirname(lock), INDEX))
+        lock,
+        agents or _path_if_there(beside),
+        index or _path_if_there(os.path.join(os.path.dirname(lock), INDEX)),
     )
 
 
 def _path_if_there(path: str) -> str | None:
-    # Only a file that was named has to be there: these are looked for, and their absence becomes a note.
+    # Only a file that was named has to be there: these are looked for, and their
+    # absence becomes a note.
     return os.path.normpath(path) if os.path.isfile(path) else None
 
 
@@ -100,23 +133,31 @@ def _read_side(source: Source) -> Side:
 
 def _read_lockfile(path: str) -> Lockfile:
     raw = read_bounded(path, MAX_LOCKFILE_BYTES)
-    # What must not be read as a lock, such as a merge conflict or a newer format, is refused with its cause.
+    # What must not be read as a lock, such as a merge conflict or a newer format, is
+    # refused with its cause.
     problem = unusable(raw)
     if problem:
-        raise Refusal(f"`{path}` cannot be compared: {problem.message}", remedy(problem.kind))
+        raise Refusal(
+            f"`{path}` cannot be compared: {problem.message}", remedy(problem.kind)
+        )
     try:
         return parse_lockfile(raw)
     except InvalidLockfile as error:
         faults = "; ".join(map(str, error.issues))
-        raise Refusal(f"`{path}` is not a lock: {faults}", "run `agent resolve` to write it anew") from None
+        raise Refusal(
+            f"`{path}` is not a lock: {faults}", "run `agent resolve` to write it anew"
+        ) from None
 
 
 def _read_agent_file(path: str) -> AgentFile:
     try:
         return parse_agent_file(read_agent_bytes(path))
     except InvalidAgentFile as error:
-        # The application would look for the path in `--agents`, which this command does not have.
-        raise InvalidFiles([InvalidFile(AGENT_FILE_LABEL, path, error.issues)]) from None
+        # The application would look for the path in `--agents`, which this command does
+        # not have.
+        raise InvalidFiles(
+            [InvalidFile(AGENT_FILE_LABEL, path, error.issues)]
+        ) from None
 
 
 def _read_servers(path: str) -> KnownServers:

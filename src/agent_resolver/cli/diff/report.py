@@ -15,7 +15,8 @@ _WORDS = {
     Risk.REVIEW: "Something changed that needs a look",
     Risk.RISK: "Something changed that is a risk",
 }
-# Everything that may be markup: an underscore counts as a character of words, and may be emphasis all the same.
+# Everything that may be markup: an underscore counts as a character of words, and may
+# be emphasis all the same.
 _MARKDOWN = re.compile(r"[^\w ]|_")
 # None of these characters ends a code span or a cell of a table.
 _HARMLESS = re.compile(r"[A-Za-z0-9 .,:/@+_-]+")
@@ -51,7 +52,12 @@ def print_json(report: DiffReport) -> None:
         }
         for change in report.changes
     ]
-    document = {"worst": worst(report.changes), "old": report.old, "new": report.new, "changes": changes}
+    document = {
+        "worst": worst(report.changes),
+        "old": report.old,
+        "new": report.new,
+        "changes": changes,
+    }
     out_json({"success": True, **document, "notes": _notes_on_gaps(report)})
 
 
@@ -60,7 +66,9 @@ def print_text(report: DiffReport) -> None:
     out(f"{report.old.lock} → {report.new.lock}")
     for change in _worst_first(report.changes):
         values = safe(_render_values(change))
-        out(f"  {_SIGNS[change.risk]} {change.risk:<6}  {safe(change.subject)}: {change.kind} {values}")
+        out(
+            f"  {_SIGNS[change.risk]} {change.risk:<6}  {safe(change.subject)}: {change.kind} {values}"
+        )
     out(_WORDS[worst(report.changes)])
     for note in _notes_on_gaps(report):
         out(f"hint: {note}")
@@ -85,14 +93,17 @@ def print_markdown(report: DiffReport) -> None:
         out(f"| {' | '.join(cells)} |")
     if report.changes:
         out()
-    out(f"Compared {_render_code(report.old.lock)} with {_render_code(report.new.lock)} (`agent diff`).")
+    out(
+        f"Compared {_render_code(report.old.lock)} with {_render_code(report.new.lock)} (`agent diff`)."
+    )
     for note in _notes_on_gaps(report):
         out()
         out(f"> {note}")
 
 
 def _worst_first(changes: Sequence[Change]) -> list[Change]:
-    # The members of `Risk` come with the least first. The sort is stable, so changes of one risk keep their order.
+    # The members of `Risk` come with the least first. The sort is stable, so changes of
+    # one risk keep their order.
     order = list(Risk)
     return sorted(changes, key=lambda change: -order.index(change.risk))
 
@@ -100,7 +111,11 @@ def _worst_first(changes: Sequence[Change]) -> list[Change]:
 def _render_values(change: Change) -> str:
     if change.before is None:
         return f"+ {change.after}"
-    return f"- {change.before}" if change.after is None else f"{change.before} → {change.after}"
+    return (
+        f"- {change.before}"
+        if change.after is None
+        else f"{change.before} → {change.after}"
+    )
 
 
 def _notes_on_gaps(report: DiffReport) -> list[str]:
@@ -113,8 +128,11 @@ def _notes_on_gaps(report: DiffReport) -> list[str]:
             "there is no index beside both locks, name them with `--old-index` and `--new-index`"
         )
     elif report.old.index == report.new.index:
-        # Facts are read from the index of today, so one index for both sides agrees with itself.
-        notes.append("both locks were held against one index, so a fact that changed in it does not show")
+        # Facts are read from the index of today, so one index for both sides agrees
+        # with itself.
+        notes.append(
+            "both locks were held against one index, so a fact that changed in it does not show"
+        )
     if not all(side.agents for side in sides):
         notes.append(
             "constraints were not compared: "
@@ -129,5 +147,6 @@ def _render_code(value: str | None) -> str:
         return ""
     if _HARMLESS.fullmatch(value):
         return f"`{value}`"
-    # Markdown resolves character references inside of an element, and leaves them as they are in a code span.
+    # Markdown resolves character references inside of an element, and leaves them as
+    # they are in a code span.
     return f"<code>{_MARKDOWN.sub(lambda found: f'&#{ord(found.group())};', safe(value))}</code>"

@@ -40,10 +40,20 @@ exit codes:
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "eval", "score how requests are understood and planned", _EXAMPLES)
-    parser = add_command(group, "run", "plan every request of an eval set, and score the answers", _RUN_EXAMPLES)
+    group = add_group(
+        commands, "eval", "score how requests are understood and planned", _EXAMPLES
+    )
+    parser = add_command(
+        group,
+        "run",
+        "plan every request of an eval set, and score the answers",
+        _RUN_EXAMPLES,
+    )
     parser.add_argument(
-        "set", metavar="SET", nargs="?", help="the eval set, a YAML or JSON file (default: `[reasoner] evals`)"
+        "set",
+        metavar="SET",
+        nargs="?",
+        help="the eval set, a YAML or JSON file (default: `[reasoner] evals`)",
     )
     parser.add_argument(
         "--gate",
@@ -67,9 +77,23 @@ def add_to(commands: Commands) -> None:
         default=[],
         help="give the model the prompts in this folder, and compare; once: with those of the project (repeatable)",
     )
-    parser.add_argument("--baseline", metavar="FILE", help="a report that was saved earlier, to compare with")
-    parser.add_argument("--save", metavar="FILE", type=output_path, help="write the report, as a baseline")
-    parser.add_argument("--report", metavar="FILE", type=output_path, help="write the report as a page (HTML)")
+    parser.add_argument(
+        "--baseline",
+        metavar="FILE",
+        help="a report that was saved earlier, to compare with",
+    )
+    parser.add_argument(
+        "--save",
+        metavar="FILE",
+        type=output_path,
+        help="write the report, as a baseline",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        type=output_path,
+        help="write the report as a page (HTML)",
+    )
     add_agents(parser)
     add_project(parser)
     add_trust(parser)
@@ -81,7 +105,8 @@ def _gate_argument(text: str) -> float:
     try:
         gate = float(text)
     except ValueError:
-        # No comparison with NaN is true, so text is refused below as a number out of range is.
+        # No comparison with NaN is true, so text is refused below as a number out of
+        # range is.
         gate = math.nan
     if not 0 <= gate <= 1:
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 0 to 1")

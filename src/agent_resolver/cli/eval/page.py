@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 # The style and the macros that escape values are those of `agent report`.
 _SHARED: Final = PackageLoader("agent_resolver.cli.report", "template")
-_TEMPLATES: Final = ChoiceLoader([PackageLoader("agent_resolver.cli.eval", "template"), _SHARED])
+_TEMPLATES: Final = ChoiceLoader(
+    [PackageLoader("agent_resolver.cli.eval", "template"), _SHARED]
+)
 
 
 def render_page(outcome: "EvalOutcome") -> str:
@@ -30,7 +32,12 @@ def render_page(outcome: "EvalOutcome") -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {**FILTERS, "score": _render_score, "pair": render_pair, "answer": describe_answer}
+    environment.filters |= {
+        **FILTERS,
+        "score": _render_score,
+        "pair": render_pair,
+        "answer": describe_answer,
+    }
     style = f"\n{_SHARED.get_source(environment, 'style.css')[0]}"
     return environment.get_template("eval.html").render(
         style=style,
@@ -41,9 +48,15 @@ def render_page(outcome: "EvalOutcome") -> str:
         has_baseline=outcome.has_baseline,
         gate=outcome.gate,
         is_passed=outcome.is_passed,
-        reaches_gate=all(passes_gate(report, outcome.gate) for report in outcome.reports),
+        reaches_gate=all(
+            passes_gate(report, outcome.gate) for report in outcome.reports
+        ),
     )
 
 
 def _render_score(score: Score) -> str:
-    return f"{score.score:.3f} ({score.right:,} of {score.of:,})" if score.of else "no requests"
+    return (
+        f"{score.score:.3f} ({score.right:,} of {score.of:,})"
+        if score.of
+        else "no requests"
+    )

@@ -14,7 +14,11 @@ from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe, shown
 from agent_resolver.cli.progress import status_line
 from agent_resolver.core.count import counted
-from agent_resolver.core.evaluation.difference import AnswerChangeKind, EvalDifference, compare_reports
+from agent_resolver.core.evaluation.difference import (
+    AnswerChangeKind,
+    EvalDifference,
+    compare_reports,
+)
 from agent_resolver.core.evaluation.report import passes_gate
 from agent_resolver.project.evaluation import (
     Evals,
@@ -34,8 +38,11 @@ if TYPE_CHECKING:
 _HEAD_BYTES: Final = 1024
 # The first keys of a report that `--save` wrote, of this version alone.
 _KEPT: Final = re.compile(rb'\{\s*"version": "1",\s*"planner": "')
-# Nothing but elements comes before the mark, so a page that only quotes it is not taken for one of ours.
-_PAGE: Final = re.compile(rb'<!doctype html>\n(?:<[^>]*>\n)*?<meta name="generator" content="agent eval run">\n')
+# Nothing but elements comes before the mark, so a page that only quotes it is not taken
+# for one of ours.
+_PAGE: Final = re.compile(
+    rb'<!doctype html>\n(?:<[^>]*>\n)*?<meta name="generator" content="agent eval run">\n'
+)
 
 
 class EvalOutcome(Struct, frozen=True, kw_only=True):
@@ -52,19 +59,31 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
     @property
     def is_passed(self) -> bool:
         """True if every planner reaches the gate and none answers a request worse than the baseline did."""
-        # Without a baseline, planners are compared with each other, and the worse of two is no failure.
-        is_worse = self.has_baseline and any(each.of_kind(AnswerChangeKind.WORSE) for each in self.differences)
-        return not is_worse and all(passes_gate(report, self.gate) for report in self.reports)
+        # Without a baseline, planners are compared with each other, and the worse of
+        # two is no failure.
+        is_worse = self.has_baseline and any(
+            each.of_kind(AnswerChangeKind.WORSE) for each in self.differences
+        )
+        return not is_worse and all(
+            passes_gate(report, self.gate) for report in self.reports
+        )
 
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate the planners that the options name; without any, the one that needs no model."""
-    return run_with(options, lambda session: planners_to_compare(session, options.model, options.skills))
+    return run_with(
+        options,
+        lambda session: planners_to_compare(session, options.model, options.skills),
+    )
 
 
-def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Sequence[NamedPlanner]]) -> int:
+def run_with(
+    options: argparse.Namespace,
+    planners_of: Callable[["Session"], Sequence[NamedPlanner]],
+) -> int:
     """Plan every request, print and write the scores, and compare them with a baseline or with each other."""
-    # Every target is judged before the planning, which may take minutes, and tokens of a model.
+    # Every target is judged before the planning, which may take minutes, and tokens of
+    # a model.
     _refuse_foreign(options.save, _KEPT)
     _refuse_foreign(options.report, _PAGE)
     # Read first: the same file may be given to `--save`.
@@ -73,7 +92,9 @@ def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Seq
         for target in filter(None, (options.save, options.report)):
             require_safe_target(target, session.root, session.users, is_named=True)
         evals = load_evals(session, options.set)
-        reports = _planned_with_progress(evals, planners_of(session), is_shown=not options.json)
+        reports = _planned_with_progress(
+            evals, planners_of(session), is_shown=not options.json
+        )
     outcome = EvalOutcome(
         path=evals.path,
         gate=options.gate,
@@ -89,7 +110,9 @@ def run_with(options: argparse.Namespace, planners_of: Callable[["Session"], Seq
     return 0 if outcome.is_passed else 1
 
 
-def _planned_with_progress(evals: Evals, planners: Sequence[NamedPlanner], *, is_shown: bool) -> tuple[EvalReport, ...]:
+def _planned_with_progress(
+    evals: Evals, planners: Sequence[NamedPlanner], *, is_shown: bool
+) -> tuple[EvalReport, ...]:
     total = len(evals.set.cases)
     with status_line(f"Planning {total} requests", is_shown=is_shown) as status:
 
@@ -108,19 +131,26 @@ def _differences(
         difference = compare_reports(first, report)
         if difference is None:
             hint = "name a baseline of this set, or write one with `--save`"
-            raise Refusal(f"`{path}` is the report of another set: no request is in both", hint, "OTHER_EVAL_SET")
+            raise Refusal(
+                f"`{path}` is the report of another set: no request is in both",
+                hint,
+                "OTHER_EVAL_SET",
+            )
         found.append(difference)
     return tuple(found)
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files --------------------------------------------------------------------------------
 
 
 def _refuse_foreign(path: str | None, ours: re.Pattern[bytes]) -> None:
     """Stop before a file is overwritten that this command did not write."""
     head = read_head(path, _HEAD_BYTES) if path else None
     if head and not ours.match(head):
-        raise Refusal(f"`{path}` exists and was not written by `agent eval run`", "name another file, or move it away")
+        raise Refusal(
+            f"`{path}` exists and was not written by `agent eval run`",
+            "name another file, or move it away",
+        )
 
 
 def _write_files(options: argparse.Namespace, outcome: EvalOutcome) -> list[str]:
@@ -139,7 +169,7 @@ def _write_files(options: argparse.Namespace, outcome: EvalOutcome) -> list[str]
     return written
 
 
-# Output ---------------------------------------------------------------------------------------------------------------
+# Output -------------------------------------------------------------------------------
 
 
 def _print_json(outcome: EvalOutcome) -> None:
@@ -160,7 +190,11 @@ def _print_text(outcome: EvalOutcome, written: Sequence[str]) -> None:
         print_difference(difference, is_from_baseline=outcome.has_baseline)
     for path in written:
         out(f"✓ Wrote {safe(shown(path))}")
-    worse = [change for each in outcome.differences for change in each.of_kind(AnswerChangeKind.WORSE)]
+    worse = [
+        change
+        for each in outcome.differences
+        for change in each.of_kind(AnswerChangeKind.WORSE)
+    ]
     if outcome.has_baseline and worse:
         # A request that several planners answer worse is named once.
         named = ", ".join(dict.fromkeys(change.id for change in worse))

@@ -5,7 +5,12 @@ from typing import Final
 
 from agent_resolver.cli.output import err, out, safe
 from agent_resolver.core.count import counted
-from agent_resolver.core.evaluation.difference import AnswerChangeKind, CaseChange, EvalDifference, ScorePair
+from agent_resolver.core.evaluation.difference import (
+    AnswerChangeKind,
+    CaseChange,
+    EvalDifference,
+    ScorePair,
+)
 from agent_resolver.core.evaluation.report import passes_gate
 from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.eval_report import CaseResult, EvalReport, Score, SortScore
@@ -17,17 +22,26 @@ _SIGNS: Final = {AnswerChangeKind.WORSE: "✗", AnswerChangeKind.BETTER: "✓"}
 
 def print_report(report: EvalReport) -> None:
     """Print the scores in total and by sort, then the wrong answers."""
-    requests, tools = counted(len(report.cases), "request"), counted(report.covered, "tool")
+    requests, tools = (
+        counted(len(report.cases), "request"),
+        counted(report.covered, "tool"),
+    )
     tokens = f", {counted(report.tokens, 'token')}" if report.tokens else ""
     out(f"{requests} over {tools}, planned by {safe(report.planner)}{tokens}")
     for reason, count in report.fallbacks.items():
         out(f"  {safe(reason)}: {counted(count, 'request')} planned without the model")
     # `unseen` has the phrasings that the planner was not changed for.
-    rows = [SortScore(sort="all", routing=report.routing, plan=report.plan), report.unseen, *report.sorts]
+    rows = [
+        SortScore(sort="all", routing=report.routing, plan=report.plan),
+        report.unseen,
+        *report.sorts,
+    ]
     width = max(len(row.sort) for row in rows)
     out(f"  {'':{width}}  {'routing':18}  plan")
     for row in rows:
-        out(f"  {safe(row.sort):{width}}  {_render_score(row.routing):18}  {_render_score(row.plan)}".rstrip())
+        out(
+            f"  {safe(row.sort):{width}}  {_render_score(row.routing):18}  {_render_score(row.plan)}".rstrip()
+        )
     _print_wrong([result for result in report.cases if result.wrong])
 
 
@@ -39,7 +53,9 @@ def _print_wrong(results: Sequence[CaseResult]) -> None:
         for fault in result.wrong:
             out(f"    {safe(fault)}")
     if len(results) > _MOST_WRONG:
-        out(f"  … and {len(results) - _MOST_WRONG:,} more: `--json` and `--report` have all of them")
+        out(
+            f"  … and {len(results) - _MOST_WRONG:,} more: `--json` and `--report` have all of them"
+        )
 
 
 def print_difference(difference: EvalDifference, *, is_from_baseline: bool) -> None:
@@ -54,7 +70,9 @@ def print_difference(difference: EvalDifference, *, is_from_baseline: bool) -> N
     if not difference.changes:
         out("  Every request has the same answer")
     if not difference.same_tools:
-        err("warning: the tools are others than before, so that not only the planner may have changed")
+        err(
+            "warning: the tools are others than before, so that not only the planner may have changed"
+        )
 
 
 def render_pair(pair: ScorePair) -> str:
@@ -78,9 +96,12 @@ def print_verdict(report: EvalReport, gate: float) -> None:
         out(f"✓ {safe(report.planner)}: both scores reach the gate of {gate:g}")
         return
     for name, score in (("routing", report.routing), ("plan", report.plan)):
-        # The exact quotient counts, as in `passes_gate`: a rounded score may reach a gate that it misses.
+        # The exact quotient counts, as in `passes_gate`: a rounded score may reach a
+        # gate that it misses.
         if score.of and score.right / score.of < gate:
-            err(f"✗ {safe(report.planner)}: {name} has {score.score:.3f}, below the gate of {gate:g}")
+            err(
+                f"✗ {safe(report.planner)}: {name} has {score.score:.3f}, below the gate of {gate:g}"
+            )
 
 
 def _render_score(score: Score) -> str:

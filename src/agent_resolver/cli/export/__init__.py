@@ -16,7 +16,8 @@ from agent_resolver.cli.option import (
     output_path,
 )
 
-# The names are those of `exchange.client.known`, which is imported only when the command runs.
+# The names are those of `exchange.client.known`, which is imported only when the
+# command runs.
 _CLIENTS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 _FORMATS = ("allowlist", "cyclonedx", "spdx")
 _EXAMPLES = """\
@@ -31,17 +32,38 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "export", "write settings of clients, allow lists and bills of materials", _EXAMPLES)
-    parser.add_argument("--client", choices=_CLIENTS, metavar="CLIENT", help=f"one of {', '.join(_CLIENTS)}")
-    parser.add_argument(
-        "--format", choices=_FORMATS, metavar="FORMAT", help=f"something else than settings: {', '.join(_FORMATS)}"
+    parser = add_command(
+        commands,
+        "export",
+        "write settings of clients, allow lists and bills of materials",
+        _EXAMPLES,
     )
     parser.add_argument(
-        "--direct", action="store_true", help="name the locked servers and tools, instead of one entry that serves them"
+        "--client",
+        choices=_CLIENTS,
+        metavar="CLIENT",
+        help=f"one of {', '.join(_CLIENTS)}",
     )
-    parser.add_argument("--name", metavar="NAME", help="the name of that one entry (default: agent-resolver)")
     parser.add_argument(
-        "--governed", action="store_true", help="in an allow list, also allow the entry that serves under the lock"
+        "--format",
+        choices=_FORMATS,
+        metavar="FORMAT",
+        help=f"something else than settings: {', '.join(_FORMATS)}",
+    )
+    parser.add_argument(
+        "--direct",
+        action="store_true",
+        help="name the locked servers and tools, instead of one entry that serves them",
+    )
+    parser.add_argument(
+        "--name",
+        metavar="NAME",
+        help="the name of that one entry (default: agent-resolver)",
+    )
+    parser.add_argument(
+        "--governed",
+        action="store_true",
+        help="in an allow list, also allow the entry that serves under the lock",
     )
     parser.add_argument(
         "-o",
@@ -51,9 +73,15 @@ def add_to(commands: Commands) -> None:
         help="the file to write (default: the client's own in the project; stdout where there is none)",
     )
     parser.add_argument(
-        "--replace", action="store_true", help="replace an entry of the same name that is not from this lock"
+        "--replace",
+        action="store_true",
+        help="replace an entry of the same name that is not from this lock",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would change, and write nothing",
+    )
     add_agents(parser)
     add_index(parser)
     add_lock(parser)
@@ -73,12 +101,21 @@ def _import_and_run(options: argparse.Namespace) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     if options.format is None and options.client is None:
-        raise Usage("Nothing to export is named", f"name a client with `--client`: {', '.join(_CLIENTS)}")
+        raise Usage(
+            "Nothing to export is named",
+            f"name a client with `--client`: {', '.join(_CLIENTS)}",
+        )
     # Only these two clients have managed settings with such a list.
-    if options.format == "allowlist" and options.client not in {"claude-code", "vscode"}:
-        raise Usage("An allow list is written for `--client claude-code` or `--client vscode`")
-    # For each option: the value that was given, and True if it means something beside the others. One without effect
-    # is refused, since an operator would take it to have been heeded.
+    if options.format == "allowlist" and options.client not in {
+        "claude-code",
+        "vscode",
+    }:
+        raise Usage(
+            "An allow list is written for `--client claude-code` or `--client vscode`"
+        )
+    # For each option: the value that was given, and True if it means something beside
+    # the others. One without effect is refused, since an operator would take it to have
+    # been heeded.
     belongs = {
         "--client": (options.client, options.format in {None, "allowlist"}),
         "--direct": (options.direct, options.format is None),

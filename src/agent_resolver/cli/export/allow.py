@@ -48,15 +48,26 @@ def _members(options: argparse.Namespace) -> Iterator[_Member]:
 
     folder, index = workspace_of(options, "lock")
     for member in members(folder):
-        # A list without one of the members would keep clients from its servers, so one fault stops the whole list.
+        # A list without one of the members would keep clients from its servers, so one
+        # fault stops the whole list.
         if member.problem or member.reading.agent is None:
-            raise Refusal(f"`{member.path}` cannot be read", "run `agent verify --workspace`")
-        # Each member has options of its own, since `session_of` may change those that it gets.
-        yield _member_of(argparse.Namespace(**{**vars(options), "agents": member.path, "index": index}))
+            raise Refusal(
+                f"`{member.path}` cannot be read", "run `agent verify --workspace`"
+            )
+        # Each member has options of its own, since `session_of` may change those that
+        # it gets.
+        yield _member_of(
+            argparse.Namespace(
+                **{**vars(options), "agents": member.path, "index": index}
+            )
+        )
 
 
 def _member_of(options: argparse.Namespace) -> _Member:
-    # To read the lock of a session is to verify it, so no server gets into the list without a lock that holds.
+    # To read the lock of a session is to verify it, so no server gets into the list
+    # without a lock that holds.
     with session_of(options) as session:
         files = real_paths((session.agent_path, session.lock_path, session.index_path))
-        return _Member(session.lockfile.servers, governed_entry(session, options), files)
+        return _Member(
+            session.lockfile.servers, governed_entry(session, options), files
+        )

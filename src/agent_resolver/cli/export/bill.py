@@ -26,7 +26,8 @@ def _render(bill: Bill, name: str) -> str:
     try:
         module = import_module(f"agent_resolver.exchange.{name}_bill")
     except ModuleNotFoundError as error:
-        # A module of this program is not in any extra, so that it is missing is a fault.
+        # A module of this program is not in any extra, so that it is missing is a
+        # fault.
         if (error.name or "").startswith("agent_resolver"):
             raise
         raise MissingExtra(error.name or "", "bom") from error

@@ -41,21 +41,43 @@ _ANSWER_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "inbox", "list and answer what waits for a person", _EXAMPLES)
-    listing = add_command(group, "list", "list what waits, oldest first", _LIST_EXAMPLES)
-    listing.add_argument("--all", action="store_true", help="also what was answered, used or has expired")
+    group = add_group(
+        commands, "inbox", "list and answer what waits for a person", _EXAMPLES
+    )
+    listing = add_command(
+        group, "list", "list what waits, oldest first", _LIST_EXAMPLES
+    )
+    listing.add_argument(
+        "--all", action="store_true", help="also what was answered, used or has expired"
+    )
     show = add_command(group, "show", "show one waiting thing whole", _SHOW_EXAMPLES)
-    approve = add_command(group, "approve", "let one call happen, once", _APPROVE_EXAMPLES)
-    reject = add_command(group, "reject", "refuse a call that asks for approval", _REJECT_EXAMPLES)
-    answer = add_command(group, "answer", "answer a question in words", _ANSWER_EXAMPLES)
+    approve = add_command(
+        group, "approve", "let one call happen, once", _APPROVE_EXAMPLES
+    )
+    reject = add_command(
+        group, "reject", "refuse a call that asks for approval", _REJECT_EXAMPLES
+    )
+    answer = add_command(
+        group, "answer", "answer a question in words", _ANSWER_EXAMPLES
+    )
     for parser in (show, approve, reject, answer):
         parser.add_argument(
-            "id", type=_parse_id, metavar="ID", help="the waiting thing, as `agent inbox list` names it"
+            "id",
+            type=_parse_id,
+            metavar="ID",
+            help="the waiting thing, as `agent inbox list` names it",
         )
     for parser in (approve, reject):
-        parser.add_argument("--reason", metavar="TEXT", help="why; kept with the answer")
-    answer.add_argument("text", metavar="TEXT", help="the answer, or - to read it from stdin; never a secret")
-    # The listed name is a function of `execution`, which is looked up only when the command runs.
+        parser.add_argument(
+            "--reason", metavar="TEXT", help="why; kept with the answer"
+        )
+    answer.add_argument(
+        "text",
+        metavar="TEXT",
+        help="the answer, or - to read it from stdin; never a secret",
+    )
+    # The listed name is a function of `execution`, which is looked up only when the
+    # command runs.
     for parser, run in (
         (listing, "run_list"),
         (show, "run_show"),
@@ -78,7 +100,9 @@ def _parse_id(argument: str) -> str:
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
-    # The module is imported only now: it brings in the state and asyncio, which the help of other commands does
-    # without.
-    run = getattr(import_module("agent_resolver.cli.inbox.execution"), options.inbox_command)
+    # The module is imported only now: it brings in the state and asyncio, which the
+    # help of other commands does without.
+    run = getattr(
+        import_module("agent_resolver.cli.inbox.execution"), options.inbox_command
+    )
     return int(run(options))

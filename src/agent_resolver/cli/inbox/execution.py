@@ -56,12 +56,25 @@ def run_list(options: argparse.Namespace) -> int:
     async def work(inbox: Inbox, context: CallContext) -> None:
         actions = await inbox.list(context, is_everything=options.all)
         if options.json:
-            # The arguments are for `show`: a long list of them would not help to decide.
-            out_json([inbox.document(structs.replace(action, content=None), context.caller) for action in actions])
+            # The arguments are for `show`: a long list of them would not help to
+            # decide.
+            out_json(
+                [
+                    inbox.document(
+                        structs.replace(action, content=None), context.caller
+                    )
+                    for action in actions
+                ]
+            )
             return
         for action in actions:
-            # Message and subject may hold words of a model, so each line is made safe for a terminal.
-            out(safe(f"{action.id} {inbox.state(action)} {action.type} {action.subject}: {action.message}"))
+            # Message and subject may hold words of a model, so each line is made safe
+            # for a terminal.
+            out(
+                safe(
+                    f"{action.id} {inbox.state(action)} {action.type} {action.subject}: {action.message}"
+                )
+            )
         if not actions:
             err("Nothing waits")
 
@@ -81,7 +94,9 @@ def run_show(options: argparse.Namespace) -> int:
     """Print one action."""
 
     async def work(inbox: Inbox, context: CallContext) -> None:
-        _print_action(await inbox.show(options.id, context), inbox, context.caller, options)
+        _print_action(
+            await inbox.show(options.id, context), inbox, context.caller, options
+        )
 
     return _with_inbox(options, work)
 
@@ -98,11 +113,19 @@ def run_reject(options: argparse.Namespace) -> int:
 
 def run_answer(options: argparse.Namespace) -> int:
     """Answer a question."""
-    # The answer is checked before anything is opened, so a mistake in the command line touches no state.
-    words = _check_length(_from_stdin() if options.text == "-" else options.text, "answer")
+    # The answer is checked before anything is opened, so a mistake in the command line
+    # touches no state.
+    words = _check_length(
+        _from_stdin() if options.text == "-" else options.text, "answer"
+    )
 
     async def work(inbox: Inbox, context: CallContext) -> None:
-        _print_answered(await inbox.answer(options.id, words, context), inbox, context.caller, options)
+        _print_answered(
+            await inbox.answer(options.id, words, context),
+            inbox,
+            context.caller,
+            options,
+        )
 
     return _with_inbox(options, work, hints_at_runs=not options.json)
 
@@ -111,36 +134,63 @@ def _decide_action(options: argparse.Namespace, verdict: Verdict) -> int:
     reason = None if options.reason is None else _check_length(options.reason, "reason")
 
     async def work(inbox: Inbox, context: CallContext) -> None:
-        _print_answered(await inbox.decide(options.id, verdict, context, reason), inbox, context.caller, options)
+        _print_answered(
+            await inbox.decide(options.id, verdict, context, reason),
+            inbox,
+            context.caller,
+            options,
+        )
 
     return _with_inbox(options, work, hints_at_runs=not options.json)
 
 
-def _with_inbox(options: argparse.Namespace, work: Work, *, hints_at_runs: bool = False) -> int:
+def _with_inbox(
+    options: argparse.Namespace, work: Work, *, hints_at_runs: bool = False
+) -> int:
     try:
         with session_of(options) as session:
             store = existing_store(session)
             asyncio.run(_work_on_inbox(session, options.token_file, work))
-            # Only a text answer gets the hints: the JSON of an answer is one document, which nothing may follow.
+            # Only a text answer gets the hints: the JSON of an answer is one document,
+            # which nothing may follow.
             if hints_at_runs:
-                _hint_at_runs(store.read_now(lambda snapshot: snapshot.find(RUNS, {"status": "waiting"})), options.id)
+                _hint_at_runs(
+                    store.read_now(
+                        lambda snapshot: snapshot.find(RUNS, {"status": "waiting"})
+                    ),
+                    options.id,
+                )
     except AnswerRefused as refused:
-        # The refusal of the inbox carries its own remedy and code; both reach programs under the same names.
+        # The refusal of the inbox carries its own remedy and code; both reach programs
+        # under the same names.
         refusal = refused.refusal
-        raise Refusal(f"{refusal.code}: {refusal.message}", refusal.remedy, refusal.code) from None
+        raise Refusal(
+            f"{refusal.code}: {refusal.message}", refusal.remedy, refusal.code
+        ) from None
     return 0
 
 
 def _hint_at_runs(waiting: list[Run], action_id: str) -> None:
     """Say how the runs go on that waited for an action; a part of another run goes on with that one."""
     for row in waiting:
-        # No command resumes the run of a blueprint by hand: workers take those from a queue in the state.
+        # No command resumes the run of a blueprint by hand: workers take those from a
+        # queue in the state.
         if row.waits_for == action_id and row.kind == "blueprint":
-            out(safe(f"  Run {row.id} of {row.agent} goes on where `agent worker` runs"))
+            out(
+                safe(f"  Run {row.id} of {row.agent} goes on where `agent worker` runs")
+            )
         elif row.waits_for == action_id and row.kind == "task":
-            out(safe(f"  Task {row.id} goes on with `agent task resume {shlex.quote(row.id)}`"))
+            out(
+                safe(
+                    f"  Task {row.id} goes on with `agent task resume {shlex.quote(row.id)}`"
+                )
+            )
         elif row.waits_for == action_id and not row.parent:
-            out(safe(f"  Run {row.id} goes on with `agent runs resume {shlex.quote(row.id)}`"))
+            out(
+                safe(
+                    f"  Run {row.id} goes on with `agent runs resume {shlex.quote(row.id)}`"
+                )
+            )
 
 
 async def _work_on_inbox(session: Session, token_file: str | None, work: Work) -> None:
@@ -152,7 +202,8 @@ async def _work_on_inbox(session: Session, token_file: str | None, work: Work) -
 def _from_stdin() -> str:
     # So many bytes hold more characters than are taken, whatever characters they are.
     content = sys.stdin.buffer.read(MAX_WORDS * _MOST_BYTES + 1)
-    # Bytes that are not UTF-8 become surrogates here, which `_check_length` then refuses with a message of its own.
+    # Bytes that are not UTF-8 become surrogates here, which `_check_length` then
+    # refuses with a message of its own.
     return content.decode(errors="surrogateescape").rstrip("\n")
 
 
@@ -160,33 +211,45 @@ def _check_length(text: str, what: str) -> str:
     if not text.strip() or len(text) > MAX_WORDS:
         raise Usage(f"The {what} must have 1 to {MAX_WORDS:,} characters")
     try:
-        # Encoding fails for surrogates alone, which stand for bytes of the command line or of stdin that are not UTF-8.
+        # Encoding fails for surrogates alone, which stand for bytes of the command line
+        # or of stdin that are not UTF-8.
         text.encode()
     except UnicodeEncodeError:
         raise Usage(f"The {what} is no UTF-8") from None
     return text
 
 
-def _print_answered(action: PendingAction, inbox: Inbox, reader: Caller, options: argparse.Namespace) -> None:
+def _print_answered(
+    action: PendingAction, inbox: Inbox, reader: Caller, options: argparse.Namespace
+) -> None:
     if options.json:
         out_json(inbox.document(action, reader))
         return
     out(safe(f"✓ {action.id} {inbox.state(action)} by {action.answered_by}"))
-    # An approval is bound to the call and its trace, so the caller must repeat the call under the same trace id.
+    # An approval is bound to the call and its trace, so the caller must repeat the call
+    # under the same trace id.
     if action.type == "APPROVAL" and action.answer == "approved":
-        out(safe(f"  The same call passes once, until {action.expires_at}: --trace-id {action.trace_id}"))
+        out(
+            safe(
+                f"  The same call passes once, until {action.expires_at}: --trace-id {action.trace_id}"
+            )
+        )
 
 
-def _print_action(action: PendingAction, inbox: Inbox, reader: Caller, options: argparse.Namespace) -> None:
+def _print_action(
+    action: PendingAction, inbox: Inbox, reader: Caller, options: argparse.Namespace
+) -> None:
     if options.json:
         out_json(inbox.document(action, reader))
         return
     out(safe(f"{action.id} {inbox.state(action)} {action.type}"))
     out(safe(f"  {action.message}"))
-    # None means that no arguments were kept; a reader who is not cleared for them gets a sentence that says so.
+    # None means that no arguments were kept; a reader who is not cleared for them gets
+    # a sentence that says so.
     if arguments := inbox.arguments_of(action, reader):
         out(safe(f"  Arguments: {arguments}"))
     for label, field in _FACTS:
-        # An action has only some of the facts: an open one has no answer yet, and a question has no role.
+        # An action has only some of the facts: an open one has no answer yet, and a
+        # question has no role.
         if value := getattr(action, field):
             out(safe(f"  {label}: {value}"))

@@ -1,6 +1,15 @@
 """`agent index`: fills the server index, and says what is in it."""
 
-from agent_resolver.cli.index import build, coverage, importing, listing, probe, search, show, sync
+from agent_resolver.cli.index import (
+    build,
+    coverage,
+    importing,
+    listing,
+    probe,
+    search,
+    show,
+    sync,
+)
 from agent_resolver.cli.option import Commands, add_group
 
 _EXAMPLES = """\
@@ -18,6 +27,8 @@ _SUBCOMMANDS = (importing, listing, show, search, coverage, build, probe, sync)
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "index", "fill the server index, and find servers in it", _EXAMPLES)
+    group = add_group(
+        commands, "index", "fill the server index, and find servers in it", _EXAMPLES
+    )
     for subcommand in _SUBCOMMANDS:
         subcommand.add_to(group)

@@ -24,8 +24,19 @@ since.
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "build", "compile indexes into one file that any size is read from fast", _EXAMPLES)
-    parser.add_argument("files", metavar="FILE", nargs="*", default=[INDEX], help=f"JSON indexes (default: {INDEX})")
+    parser = add_command(
+        commands,
+        "build",
+        "compile indexes into one file that any size is read from fast",
+        _EXAMPLES,
+    )
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        default=[INDEX],
+        help=f"JSON indexes (default: {INDEX})",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -41,39 +52,65 @@ def run(options: argparse.Namespace) -> int:
     """Compile the files, with the overlay beside each, and say what was written."""
     from agent_resolver.project.index_build import build_index
 
-    # Only the extension of the first source changes, so that the compiled index lies beside it under the same name.
+    # Only the extension of the first source changes, so that the compiled index lies
+    # beside it under the same name.
     output = options.output or f"{os.path.splitext(options.files[0])[0]}.db"
-    # The files are judged before the build, which may take seconds and would replace the output at its end.
+    # The files are judged before the build, which may take seconds and would replace
+    # the output at its end.
     _refuse_files(options.files, output)
     try:
         built = build_index(options.files, output, os.environ)
     except InvalidIndex as error:
-        # The error names the faulty source, since only one of several files may have the fault.
-        raise InvalidFiles([InvalidFile(INDEX_LABEL, error.source, error.issues)]) from None
+        # The error names the faulty source, since only one of several files may have
+        # the fault.
+        raise InvalidFiles(
+            [InvalidFile(INDEX_LABEL, error.source, error.issues)]
+        ) from None
     except InvalidOverlay as error:
-        raise InvalidFiles([InvalidFile(OVERLAY_NAME, error.source, error.issues)]) from None
+        raise InvalidFiles(
+            [InvalidFile(OVERLAY_NAME, error.source, error.issues)]
+        ) from None
     size = os.path.getsize(output)
     if options.json:
-        document = {"success": True, "path": output, "servers": built.servers, "bytes": size}
+        document = {
+            "success": True,
+            "path": output,
+            "servers": built.servers,
+            "bytes": size,
+        }
         out_json({**document, "sources": built.sources})
         return 0
     sources = ", ".join(shown(path) for path in options.files)
-    out(safe(f"✓ Wrote {shown(output)}: {counted(built.servers, 'server')} from {sources}, {size:,} bytes"))
+    out(
+        safe(
+            f"✓ Wrote {shown(output)}: {counted(built.servers, 'server')} from {sources}, {size:,} bytes"
+        )
+    )
     return 0
 
 
 def _refuse_files(files: list[str], output: str) -> None:
     """Stop before a source, or a file that is not a compiled index, is overwritten."""
     for path in files:
-        # Real paths are compared: a link, or another spelling of the path, may lead to the same file.
+        # Real paths are compared: a link, or another spelling of the path, may lead to
+        # the same file.
         if os.path.realpath(path) == os.path.realpath(output):
             raise Usage(
-                f"The compiled index cannot be written over `{path}`, which it is built from", "choose another `-o`"
+                f"The compiled index cannot be written over `{path}`, which it is built from",
+                "choose another `-o`",
             )
-        # The first bytes tell a compiled index from JSON, whatever the name of the file ends in.
+        # The first bytes tell a compiled index from JSON, whatever the name of the file
+        # ends in.
         if read_head(path, len(MAGIC)) == MAGIC:
-            raise Refusal(f"`{path}` is compiled already", "name the JSON indexes that it was built from")
-    # A file that is missing or empty has nothing to lose; one that begins otherwise was not built by this command.
+            raise Refusal(
+                f"`{path}` is compiled already",
+                "name the JSON indexes that it was built from",
+            )
+    # A file that is missing or empty has nothing to lose; one that begins otherwise was
+    # not built by this command.
     head = read_head(output, len(MAGIC))
     if head and head != MAGIC:
-        raise Refusal(f"`{output}` exists and is not a compiled index", "choose another `-o`, or move the file away")
+        raise Refusal(
+            f"`{output}` exists and is not a compiled index",
+            "choose another `-o`, or move the file away",
+        )

@@ -5,7 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from agent_resolver.cli.output import condense, err, issue_document, out, out_json, place, shown
+from agent_resolver.cli.output import (
+    condense,
+    err,
+    issue_document,
+    out,
+    out_json,
+    place,
+    shown,
+)
 from agent_resolver.core.count import counted
 from agent_resolver.exchange.imported import Note, NoteKind
 from agent_resolver.exchange.merge import Merged
@@ -36,22 +44,36 @@ _STATUS_WORDS: Final = {
 }
 
 
-def report_import(options: argparse.Namespace, reading: SourcesReading, merged: Merged, status: str) -> None:
+def report_import(
+    options: argparse.Namespace, reading: SourcesReading, merged: Merged, status: str
+) -> None:
     """Print what became of the sources and the index."""
-    # Some notes arise while a source is read and others when all are merged; the report makes no difference.
-    notes = (*(note for file in reading.files for note in file.imported.notes), *merged.notes)
+    # Some notes arise while a source is read and others when all are merged; the report
+    # makes no difference.
+    notes = (
+        *(note for file in reading.files for note in file.imported.notes),
+        *merged.notes,
+    )
     if options.json:
         out_json(_import_document(options.output, reading, merged, status, notes))
         return
     for file in reading.files:
         _print_faults(file)
     _print_summary(options.output, reading, merged, status)
-    _print_lines("conflict", "kept the earlier value", merged.conflicts, everything=options.all)
-    _print_lines("update", "changed since the last import", merged.updates, everything=options.all)
+    _print_lines(
+        "conflict", "kept the earlier value", merged.conflicts, everything=options.all
+    )
+    _print_lines(
+        "update",
+        "changed since the last import",
+        merged.updates,
+        everything=options.all,
+    )
     _print_notes(notes, everything=options.all)
     _err_warnings(merged.warnings, everything=options.all)
     _print_settings(notes, merged, everything=options.all)
-    # It names every server that was read, also those that changed nothing; it is empty only if no entry was usable.
+    # It names every server that was read, also those that changed nothing; it is empty
+    # only if no entry was usable.
     if merged.ids:
         err("hint: `agent index coverage` says which facts to fill in first")
     else:
@@ -59,11 +81,20 @@ def report_import(options: argparse.Namespace, reading: SourcesReading, merged: 
 
 
 def _import_document(
-    path: str, reading: SourcesReading, merged: Merged, status: str, notes: Sequence[Note]
+    path: str,
+    reading: SourcesReading,
+    merged: Merged,
+    status: str,
+    notes: Sequence[Note],
 ) -> dict[str, object]:
-    # Each file is listed with its count, zero included: a source that yielded nothing must not drop out of sight.
+    # Each file is listed with its count, zero included: a source that yielded nothing
+    # must not drop out of sight.
     sources = [
-        {"path": file.path, "format": file.format or None, "servers": len(file.imported.entries)}
+        {
+            "path": file.path,
+            "format": file.format or None,
+            "servers": len(file.imported.entries),
+        }
         for file in reading.files
     ]
     faults = [
@@ -98,10 +129,13 @@ def _note_document(note: Note, merged: Merged) -> dict[str, object]:
     }
 
 
-def _token_settings(notes: Iterable[Note], merged: Merged) -> Iterable[tuple[str, dict[str, str]]]:
+def _token_settings(
+    notes: Iterable[Note], merged: Merged
+) -> Iterable[tuple[str, dict[str, str]]]:
     """What belongs in agent.toml, by the id of the server."""
     for note in notes:
-        # A note of this kind names a variable and never its value: secrets are not carried over.
+        # A note of this kind names a variable and never its value: secrets are not
+        # carried over.
         if note.kind is NoteKind.TOKEN:
             yield merged.ids[note.server], {"token_env": note.names[0]}
 
@@ -110,7 +144,8 @@ def _print_faults(file: SourceReading) -> None:
     if not file.imported.faults:
         return
     err(f"✗ {shown(file.path)}: {counted(len(file.imported.faults), 'fault')}")
-    # Many faults of one kind are cut to a few, so that a broken catalogue does not bury the others.
+    # Many faults of one kind are cut to a few, so that a broken catalogue does not bury
+    # the others.
     kept, left_out = condense(file.imported.faults, lambda issue: issue.code)
     for issue in kept:
         err(f"  - {issue} ({place(file.path, issue)})")
@@ -120,20 +155,30 @@ def _print_faults(file: SourceReading) -> None:
         err(f"  … and {len(hidden)} more of `{code}`; --json has each")
 
 
-def _print_summary(path: str, reading: SourcesReading, merged: Merged, status: str) -> None:
+def _print_summary(
+    path: str, reading: SourcesReading, merged: Merged, status: str
+) -> None:
     counts = Counter[str]()
-    # Servers are counted by format, because one import may mix client configurations and catalogues.
+    # Servers are counted by format, because one import may mix client configurations
+    # and catalogues.
     for file in reading.files:
         counts[file.format] += len(file.imported.entries)
-    listed = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()) if count)
+    listed = ", ".join(
+        f"{count:,} of {name}" for name, count in sorted(counts.items()) if count
+    )
     total = sum(counts.values())
     out(f"{counted(total, 'server')} read" + (f": {listed}" if listed else ""))
     if reading.passed_over:
         out(f"{counted(len(reading.passed_over), 'file')} of other formats passed over")
     sign = "✗" if status == "refused" else "✓"
-    facts, conflicts = counted(len(merged.updates), "changed fact"), counted(len(merged.conflicts), "conflict")
+    facts, conflicts = (
+        counted(len(merged.updates), "changed fact"),
+        counted(len(merged.conflicts), "conflict"),
+    )
     changes = f"{len(merged.added):,} new, {facts}, {conflicts}"
-    out(f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {counted(len(merged.entries), 'server')}, {changes}")
+    out(
+        f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {counted(len(merged.entries), 'server')}, {changes}"
+    )
 
 
 def _err_warnings(warnings: Sequence[Note], *, everything: bool) -> None:
@@ -142,10 +187,14 @@ def _err_warnings(warnings: Sequence[Note], *, everything: bool) -> None:
     for note in kept:
         err(f"warning: {note.server}: {note.message}")
     if len(kept) < len(warnings):
-        err(f"warning: {len(warnings) - len(kept)} more ids mean another server than before: --all shows each")
+        err(
+            f"warning: {len(warnings) - len(kept)} more ids mean another server than before: --all shows each"
+        )
 
 
-def _print_lines(word: str, meaning: str, lines: Sequence[object], *, everything: bool) -> None:
+def _print_lines(
+    word: str, meaning: str, lines: Sequence[object], *, everything: bool
+) -> None:
     if not lines:
         return
     kept = lines if everything or len(lines) <= _MANY else lines[:_FEW]
@@ -157,7 +206,8 @@ def _print_lines(word: str, meaning: str, lines: Sequence[object], *, everything
 
 def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
     """One line for each kind of note, or each note."""
-    # The order of the enum decides, so that the report does not depend on the order of the sources.
+    # The order of the enum decides, so that the report does not depend on the order of
+    # the sources.
     for kind in NoteKind:
         of_kind = [note for note in notes if note.kind is kind]
         if not of_kind:
@@ -169,7 +219,9 @@ def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
         named = ", ".join(note.server for note in of_kind[:_FEW])
         out(f"  {kind}: {len(of_kind):,} {_TITLES[kind]} ({named}, …)")
     # The advice is printed once, and only if a kind was summed up above.
-    if not everything and any(count > _FEW for count in Counter(note.kind for note in notes).values()):
+    if not everything and any(
+        count > _FEW for count in Counter(note.kind for note in notes).values()
+    ):
         out("  --all shows each note")
 
 

@@ -32,7 +32,8 @@ class Listed(Struct, frozen=True):
     @property
     def unknown(self) -> list[str]:
         """The names of the facts that are not known."""
-        # The version is handled below: the server has a stand-in for a version that is not stated.
+        # The version is handled below: the server has a stand-in for a version that is
+        # not stated.
         found = [fact.name for fact in unknown_facts(self.server)]
         # The overlay may state the version, so the entry alone does not tell.
         if self.entry.version or self.server.version != UNVERSIONED:
@@ -44,7 +45,11 @@ class Listed(Struct, frozen=True):
         """What is searched."""
         entry = self.entry
         return ServerText(
-            self.server.id, self.server.version, entry.name or "", entry.description or "", self.server.categories
+            self.server.id,
+            self.server.version,
+            entry.name or "",
+            entry.description or "",
+            self.server.categories,
         )
 
 
@@ -65,7 +70,8 @@ def listed_document(listed: Listed) -> dict[str, object]:
     entry, server = listed.entry, listed.server
     return {
         "id": server.id,
-        # The entry is asked, not the server, whose stand-in for a missing version must not look like a version.
+        # The entry is asked, not the server, whose stand-in for a missing version must
+        # not look like a version.
         "version": entry.version or None,
         "name": entry.name or None,
         "description": entry.description or None,
@@ -78,14 +84,24 @@ def listed_document(listed: Listed) -> dict[str, object]:
 
 def print_listed(listed: Iterable[Listed]) -> None:
     """A line for each server: what it is called, what it is for, and what is not known."""
-    rows = [(str(each.server), ", ".join(each.server.categories) or "-", _remark(each)) for each in listed]
-    # Columns are as wide as their widest cell, up to a bound, so that one long name does not push the rest off the
-    # screen.
-    widths = [min(max((len(row[column]) for row in rows), default=0), _WIDEST) for column in (0, 1)]
+    rows = [
+        (str(each.server), ", ".join(each.server.categories) or "-", _remark(each))
+        for each in listed
+    ]
+    # Columns are as wide as their widest cell, up to a bound, so that one long name
+    # does not push the rest off the screen.
+    widths = [
+        min(max((len(row[column]) for row in rows), default=0), _WIDEST)
+        for column in (0, 1)
+    ]
     for name, categories, remark in rows:
-        # Categories beyond the bound are cut with a sign, while a long name stays whole: it is needed for other
-        # commands.
-        shown = categories if len(categories) <= _WIDEST else f"{categories[: _WIDEST - 1]}…"
+        # Categories beyond the bound are cut with a sign, while a long name stays
+        # whole: it is needed for other commands.
+        shown = (
+            categories
+            if len(categories) <= _WIDEST
+            else f"{categories[: _WIDEST - 1]}…"
+        )
         out(f"  {name:<{widths[0]}}  {shown:<{widths[1]}}  {remark}".rstrip())
 
 

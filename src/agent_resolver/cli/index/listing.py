@@ -4,7 +4,13 @@ import argparse
 from collections import Counter
 from typing import Final
 
-from agent_resolver.cli.index.listed import MOST_SHOWN, Listed, listed_document, load_listed, print_listed
+from agent_resolver.cli.index.listed import (
+    MOST_SHOWN,
+    Listed,
+    listed_document,
+    load_listed,
+    print_listed,
+)
 from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
@@ -32,12 +38,35 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "list", "list the servers of an index, with what is not known of each", _EXAMPLES)
-    parser.add_argument("--category", metavar="NAME", help="only servers that offer this category")
-    parser.add_argument("--status", choices=("active", "deprecated", "deleted"), help="only servers with this status")
-    parser.add_argument("--source", metavar="KIND", help="only servers of this kind of source, or `hand-written`")
-    parser.add_argument("--missing", choices=tuple(MISSING), help="only servers of which this is not known")
-    parser.add_argument("--all", action="store_true", help=f"show every server, not only the first {MOST_SHOWN}")
+    parser = add_command(
+        commands,
+        "list",
+        "list the servers of an index, with what is not known of each",
+        _EXAMPLES,
+    )
+    parser.add_argument(
+        "--category", metavar="NAME", help="only servers that offer this category"
+    )
+    parser.add_argument(
+        "--status",
+        choices=("active", "deprecated", "deleted"),
+        help="only servers with this status",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="KIND",
+        help="only servers of this kind of source, or `hand-written`",
+    )
+    parser.add_argument(
+        "--missing",
+        choices=tuple(MISSING),
+        help="only servers of which this is not known",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"show every server, not only the first {MOST_SHOWN}",
+    )
     add_index(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -48,7 +77,13 @@ def run(options: argparse.Namespace) -> int:
     listed = load_listed(options.index or INDEX)
     found = [each for each in listed if _is_asked_for(each, options)]
     if options.json:
-        out_json({"servers": list(map(listed_document, found)), "total": len(found), "of": len(listed)})
+        out_json(
+            {
+                "servers": list(map(listed_document, found)),
+                "total": len(found),
+                "of": len(listed),
+            }
+        )
         return 0
     kept = found if options.all else found[:MOST_SHOWN]
     print_listed(kept)
@@ -65,17 +100,27 @@ def run(options: argparse.Namespace) -> int:
 
 def _err_unknown_words(listed: list[Listed], options: argparse.Namespace) -> None:
     """Say which word no server has, and which one may have been meant."""
-    categories = sorted({category for each in listed for category in each.server.categories})
+    categories = sorted(
+        {category for each in listed for category in each.server.categories}
+    )
     sources = sorted({each.source for each in listed})
     if options.category is not None and options.category not in categories:
-        meant = suggestion(options.category, categories) or "`agent index search` finds servers by other words"
+        meant = (
+            suggestion(options.category, categories)
+            or "`agent index search` finds servers by other words"
+        )
         err(f"hint: no server offers the category `{options.category}`; {meant}")
     if options.source is not None and options.source not in sources:
-        err(f"hint: no server is of the source `{options.source}`; there are: {', '.join(sources)}")
+        err(
+            f"hint: no server is of the source `{options.source}`; there are: {', '.join(sources)}"
+        )
 
 
 def _is_asked_for(listed: Listed, options: argparse.Namespace) -> bool:
-    if options.category is not None and options.category not in listed.server.categories:
+    if (
+        options.category is not None
+        and options.category not in listed.server.categories
+    ):
         return False
     if options.status is not None and options.status != listed.server.status:
         return False
@@ -86,7 +131,8 @@ def _is_asked_for(listed: Listed, options: argparse.Namespace) -> bool:
 
 def _lacks(listed: Listed, fact: str) -> bool:
     if fact == "toolScopes":
-        # An empty mapping is known to be empty; only None means that nothing was stated.
+        # An empty mapping is known to be empty; only None means that nothing was
+        # stated.
         return listed.server.tool_scopes is None
     if fact == "tools":
         return listed.server.tools is None

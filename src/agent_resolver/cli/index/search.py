@@ -19,11 +19,23 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "search", "find servers by words in id, name, description and categories", _EXAMPLES)
-    parser.add_argument(
-        "words", metavar="WORD", nargs="+", help="words to look for; servers that have the most of them are found"
+    parser = add_command(
+        commands,
+        "search",
+        "find servers by words in id, name, description and categories",
+        _EXAMPLES,
     )
-    parser.add_argument("--all", action="store_true", help=f"show every server, not only the best {_MOST}")
+    parser.add_argument(
+        "words",
+        metavar="WORD",
+        nargs="+",
+        help="words to look for; servers that have the most of them are found",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"show every server, not only the best {_MOST}",
+    )
     add_index(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -31,14 +43,26 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the servers that have the most words, the best first; exit 1 if there is none."""
-    # An id with its version is unique in an index, so it leads from a match back to the entry.
+    # An id with its version is unique in an index, so it leads from a match back to the
+    # entry.
     listed = {str(each.server): each for each in load_listed(options.index or INDEX)}
     matches = search_servers(options.words, (each.text for each in listed.values()))
-    found = [(listed[f"{match.text.id}@{match.text.version}"], match.score) for match in matches]
+    found = [
+        (listed[f"{match.text.id}@{match.text.version}"], match.score)
+        for match in matches
+    ]
     if options.json:
         documents = [{**listed_document(each), "score": score} for each, score in found]
-        out_json({"success": bool(found), "words": options.words, "servers": documents, "total": len(found)})
-        # Like `grep`, the command exits 1 where nothing was found, so that scripts need not parse its answer.
+        out_json(
+            {
+                "success": bool(found),
+                "words": options.words,
+                "servers": documents,
+                "total": len(found),
+            }
+        )
+        # Like `grep`, the command exits 1 where nothing was found, so that scripts need
+        # not parse its answer.
         return 0 if found else 1
     kept = found if options.all else found[:_MOST]
     print_listed(each for each, _ in kept)

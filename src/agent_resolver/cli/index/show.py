@@ -23,7 +23,16 @@ _EXAMPLES = """\
   agent index show github@2.1.0
   agent index show github --json | jq -r '.servers[].facts[].name'
 """
-_ENTRY_KEYS: Final = ("name", "description", "source", "status", "version", "endpoint", "transport", "launch")
+_ENTRY_KEYS: Final = (
+    "name",
+    "description",
+    "source",
+    "status",
+    "version",
+    "endpoint",
+    "transport",
+    "launch",
+)
 _WIDTH: Final = 15
 
 
@@ -37,8 +46,17 @@ class ShownFact(Struct, frozen=True):
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "show", "show every fact of a server, and where it is stated", _EXAMPLES)
-    parser.add_argument("server", metavar="ID[@VERSION]", help="the server; without a version, every version")
+    parser = add_command(
+        commands,
+        "show",
+        "show every fact of a server, and where it is stated",
+        _EXAMPLES,
+    )
+    parser.add_argument(
+        "server",
+        metavar="ID[@VERSION]",
+        help="the server; without a version, every version",
+    )
     add_index(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -51,7 +69,8 @@ def run(options: argparse.Namespace) -> int:
     found = [each for each in listed if options.server in _names_of(each)]
     if not found:
         raise _refuse_unknown(options.server, listed)
-    # Positions are looked up only for the servers shown: finding them means parsing the index file once more.
+    # Positions are looked up only for the servers shown: finding them means parsing the
+    # index file once more.
     places = FactPlaces(index)
     places.read_entries(each.server for each in found)
     shown = [(each, list(_facts_of(each, places))) for each in found]
@@ -68,7 +87,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _names_of(listed: Listed) -> set[str]:
     """What a person may call a server: its id, with its version, or its name in the source."""
-    # A client calls a server by the name in its configuration, which importing may have mapped to another id.
+    # A client calls a server by the name in its configuration, which importing may have
+    # mapped to another id.
     return {listed.server.id, str(listed.server), listed.entry.name or listed.server.id}
 
 
@@ -76,25 +96,33 @@ def _refuse_unknown(word: str, listed: Sequence[Listed]) -> Refusal:
     from agent_resolver.schema.walker import suggestion
 
     known = {name for each in listed for name in (each.server.id, str(each.server))}
-    return Refusal(f"The index has no server `{word}`", suggestion(word, known) or "`agent index search` finds some")
+    return Refusal(
+        f"The index has no server `{word}`",
+        suggestion(word, known) or "`agent index search` finds some",
+    )
 
 
 def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
     entry, server = listed.entry, listed.server
-    # A copy as plain values, in which secrets are masked below without touching the entry itself.
+    # A copy as plain values, in which secrets are masked below without touching the
+    # entry itself.
     stated: dict[str, Any] = msgspec.to_builtins(entry)
     # A hand-written entry may have a secret among its arguments, or in its address.
     if entry.launch:
-        # The command goes in with the arguments, since an option is a secret only in the light of what precedes it.
-        stated["launch"]["args"] = masked_arguments([entry.launch.command, *entry.launch.args])[1:]
+        # The command goes in with the arguments, since an option is a secret only in
+        # the light of what precedes it.
+        stated["launch"]["args"] = masked_arguments(
+            [entry.launch.command, *entry.launch.args]
+        )[1:]
     if entry.endpoint and has_secret(entry.endpoint):
         stated["endpoint"] = "***"
-    # The keys of the entry come in a fixed order, and those that it does not state are left out.
+    # The keys of the entry come in a fixed order, and those that it does not state are
+    # left out.
     for key in _ENTRY_KEYS:
         if key in stated:
             yield ShownFact(key, stated[key], places.in_index(server, (key,)))
-    # The facts of rules come from the server, with the overlay applied: unlike the keys above, each is shown also where
-    # it is not known.
+    # The facts of rules come from the server, with the overlay applied: unlike the keys
+    # above, each is shown also where it is not known.
     facts = (
         (("categories",), server.categories or None),
         (("scopes",), server.scopes),
@@ -108,13 +136,22 @@ def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
         is_known = value is not None
         # A rate limit is optional, so one that is not stated is not missing.
         if is_known or path[-1] != "rateLimitPerMin":
-            yield ShownFact(path[-1], value, places.of_fact(server, path) if is_known else None)
-    # A scope may come from the overlay or the index, so each tool has a place of its own.
+            yield ShownFact(
+                path[-1], value, places.of_fact(server, path) if is_known else None
+            )
+    # A scope may come from the overlay or the index, so each tool has a place of its
+    # own.
     for tool, scopes in sorted((server.tool_scopes or {}).items()):
         drafted = " (drafted)" if tool in server.drafted else ""
-        yield ShownFact(f"toolScopes.{tool}{drafted}", scopes, places.of_fact(server, ("toolScopes", tool)))
+        yield ShownFact(
+            f"toolScopes.{tool}{drafted}",
+            scopes,
+            places.of_fact(server, ("toolScopes", tool)),
+        )
     if entry.tools is not UNSET:
-        yield ShownFact("tools", sorted(entry.tools), places.in_index(server, ("tools",)))
+        yield ShownFact(
+            "tools", sorted(entry.tools), places.in_index(server, ("tools",))
+        )
 
 
 def _server_document(listed: Listed, facts: Sequence[ShownFact]) -> dict[str, object]:
@@ -124,7 +161,9 @@ def _server_document(listed: Listed, facts: Sequence[ShownFact]) -> dict[str, ob
         "version": listed.entry.version or None,
         "facts": facts,
         "unknown": unknown,
-        "overlay": template_line(listed.server) if unknown_facts(listed.server) else None,
+        "overlay": template_line(listed.server)
+        if unknown_facts(listed.server)
+        else None,
     }
 
 
@@ -143,14 +182,16 @@ def _print_server(listed: Listed, facts: Sequence[ShownFact]) -> None:
 
 def _render_fact(value: object) -> str:
     match value:
-        # The only mapping among the facts is `launch`; of its variables the names are shown, never values.
+        # The only mapping among the facts is `launch`; of its variables the names are
+        # shown, never values.
         case dict():
             command = [str(value.get("command")), *map(str, value.get("args", ()))]
             names = ", ".join(map(str, value.get("env", ())))
             return f"{' '.join(command)}" + (f"; reads {names}" if names else "")
         case list() | tuple():
             return ", ".join(map(str, value)) or "(none)"
-        # Booleans are spelled as in JSON, which is how the operator would write them, and not as in Python.
+        # Booleans are spelled as in JSON, which is how the operator would write them,
+        # and not as in Python.
         case bool():
             return "true" if value else "false"
     return str(value)

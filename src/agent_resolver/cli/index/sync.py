@@ -5,7 +5,15 @@ import os
 from typing import TYPE_CHECKING
 
 from agent_resolver.cli.errors import Usage
-from agent_resolver.cli.option import Commands, add_command, add_index, add_json, add_project, add_trust, session_here
+from agent_resolver.cli.option import (
+    Commands,
+    add_command,
+    add_index,
+    add_json,
+    add_project,
+    add_trust,
+    session_here,
+)
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.progress import progress_line
 from agent_resolver.core.count import counted
@@ -28,18 +36,40 @@ _FEW = 3
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "sync", "fetch sources of servers, and keep what they say", _EXAMPLES)
-    parser.add_argument("urls", metavar="URL", nargs="*", help="a registry or a file, over `https`")
-    parser.add_argument(
-        "--git", metavar="REPO", action="append", default=[], help="a repository: an address, or a folder (repeatable)"
-    )
-    parser.add_argument("--name", metavar="NAME", help="what to call the source (default: from its address)")
-    parser.add_argument("--full", action="store_true", help="fetch all of a registry, not only what changed")
-    parser.add_argument(
-        "--timeout", type=float, default=300.0, metavar="SECONDS", help="how long each source may take (default: 300)"
+    parser = add_command(
+        commands, "sync", "fetch sources of servers, and keep what they say", _EXAMPLES
     )
     parser.add_argument(
-        "--allow-private", action="store_true", help="let a host that you name here have a private address"
+        "urls", metavar="URL", nargs="*", help="a registry or a file, over `https`"
+    )
+    parser.add_argument(
+        "--git",
+        metavar="REPO",
+        action="append",
+        default=[],
+        help="a repository: an address, or a folder (repeatable)",
+    )
+    parser.add_argument(
+        "--name",
+        metavar="NAME",
+        help="what to call the source (default: from its address)",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="fetch all of a registry, not only what changed",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long each source may take (default: 300)",
+    )
+    parser.add_argument(
+        "--allow-private",
+        action="store_true",
+        help="let a host that you name here have a private address",
     )
     add_index(parser)
     add_project(parser)
@@ -61,7 +91,12 @@ def run(options: argparse.Namespace) -> int:
         results = [_sync(request, folder, options) for request in requests]
     # In text mode each source has printed its result already, as soon as it was there.
     if options.json:
-        out_json({"success": all(result["error"] is None for result in results), "sources": results})
+        out_json(
+            {
+                "success": all(result["error"] is None for result in results),
+                "sources": results,
+            }
+        )
     return 0 if all(result["error"] is None for result in results) else 1
 
 
@@ -74,16 +109,19 @@ def _sources_name() -> str:
 def _requests(session: "Session", options: argparse.Namespace) -> "list[SyncRequest]":
     from agent_resolver.exchange.sync import SyncRequest
 
-    # A marker in the address keeps one list for both kinds, in the form that settings use too.
+    # A marker in the address keeps one list for both kinds, in the form that settings
+    # use too.
     named = [*options.urls, *(f"{_GIT}{repository}" for repository in options.git)]
     if not named:
         if session.is_set_by_file("index.sources"):
             # The author of the project chose what is called from this machine.
             session.require_trust("its settings name addresses to call")
         if options.allow_private:
-            # Settings come from the author of the project, who must not open private networks of the machine that runs
-            # this.
-            raise Usage("`--allow-private` is for addresses on the command line, not for those in agent.toml")
+            # Settings come from the author of the project, who must not open private
+            # networks of the machine that runs this.
+            raise Usage(
+                "`--allow-private` is for addresses on the command line, not for those in agent.toml"
+            )
         named = list(session.config.index.sources)
     if not named:
         raise Usage("Name an address, or set `sources` of `[index]` in agent.toml")
@@ -94,7 +132,8 @@ def _requests(session: "Session", options: argparse.Namespace) -> "list[SyncRequ
             is_full=options.full,
             seconds=options.timeout,
             allows_private=options.allow_private,
-            # A folder of this machine may be cloned if the operator names it: settings name addresses alone.
+            # A folder of this machine may be cloned if the operator names it: settings
+            # name addresses alone.
             allows_folder=bool(options.git),
             environment=session.environment,
         )
@@ -102,13 +141,20 @@ def _requests(session: "Session", options: argparse.Namespace) -> "list[SyncRequ
     ]
 
 
-def _sync(request: "SyncRequest", folder: str, options: argparse.Namespace) -> dict[str, object]:
-    from agent_resolver.exchange.stored_source import StoredSource, is_source_name, source_name
+def _sync(
+    request: "SyncRequest", folder: str, options: argparse.Namespace
+) -> dict[str, object]:
+    from agent_resolver.exchange.stored_source import (
+        StoredSource,
+        is_source_name,
+        source_name,
+    )
     from agent_resolver.exchange.sync import sync_source
     from agent_resolver.schema.errors import ResolverError
 
     name = options.name or source_name(request.url)
-    # The name becomes the name of a folder, so separators and dots alone must not get through.
+    # The name becomes the name of a folder, so separators and dots alone must not get
+    # through.
     if not is_source_name(name):
         raise Usage("`--name` has letters, digits, dots and dashes")
     source = StoredSource(folder, name)
@@ -133,23 +179,35 @@ def _sync(request: "SyncRequest", folder: str, options: argparse.Namespace) -> d
 def _print_synced(synced: "Synced", folder: str) -> None:
     what = "server" if synced.manifest.kind == "registry" else "file"
     count = counted(synced.count, what)
-    change = f"{counted(len(synced.changed), 'file')} written" if synced.changed else "unchanged"
+    change = (
+        f"{counted(len(synced.changed), 'file')} written"
+        if synced.changed
+        else "unchanged"
+    )
     out(f"✓ {safe(synced.manifest.url)}: {count} fetched, {change}")
     if synced.left_out:
         # Names of servers come from the network, so they are made safe for a terminal.
-        named = ", ".join(map(safe, synced.left_out[:_FEW])) + (", …" if len(synced.left_out) > _FEW else "")
-        err(f"warning: {counted(len(synced.left_out), 'server')} left out, too large or nested too deeply: {named}")
+        named = ", ".join(map(safe, synced.left_out[:_FEW])) + (
+            ", …" if len(synced.left_out) > _FEW else ""
+        )
+        err(
+            f"warning: {counted(len(synced.left_out), 'server')} left out, too large or nested too deeply: {named}"
+        )
     out(f"  agent index import {safe(folder)}")
 
 
 def _document(
-    request: "SyncRequest", folder: str, synced: "Synced | None", error: Exception | None
+    request: "SyncRequest",
+    folder: str,
+    synced: "Synced | None",
+    error: Exception | None,
 ) -> dict[str, object]:
     return {
         "url": request.url,
         "folder": folder,
         "kind": synced.manifest.kind if synced else None,
-        # A source that failed has the same keys, so that programs read all results alike.
+        # A source that failed has the same keys, so that programs read all results
+        # alike.
         "fetched": synced.count if synced else 0,
         "files": synced.changed if synced else [],
         "leftOut": synced.left_out if synced else (),

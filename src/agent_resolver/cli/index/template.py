@@ -18,8 +18,8 @@ _VALUES: Final[dict[str, object]] = {
 
 def template_line(server: Server) -> str:
     """The line that states what is not known of a server, with `<…>` for each value to write."""
-    # The paths of facts have sections, as `data.residency`: each section becomes a mapping, and its last key a
-    # placeholder.
+    # The paths of facts have sections, as `data.residency`: each section becomes a
+    # mapping, and its last key a placeholder.
     facts: dict[str, Any] = {}
     for fact in unknown_facts(server):
         *sections, name = fact.path

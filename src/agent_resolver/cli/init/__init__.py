@@ -17,9 +17,15 @@ Files that are there are never overwritten. Residency, sensitivity, trust and sc
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "init", "write an agent file and an index to begin with", _EXAMPLES)
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, and show every file")
-    parser.add_argument("-y", "--yes", action="store_true", help="write a proposal without being asked")
+    parser = add_command(
+        commands, "init", "write an agent file and an index to begin with", _EXAMPLES
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="write nothing, and show every file"
+    )
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="write a proposal without being asked"
+    )
     add_json(parser)
     parser.set_defaults(run=_import_and_run, agents=AGENT_FILE, index=None)
 

@@ -4,7 +4,14 @@ import argparse
 from importlib import import_module
 
 from agent_resolver.cli.catalog import add_root
-from agent_resolver.cli.option import Commands, add_command, add_index, add_json, add_project, add_trust
+from agent_resolver.cli.option import (
+    Commands,
+    add_command,
+    add_index,
+    add_json,
+    add_project,
+    add_trust,
+)
 
 _EXAMPLES = """\
   agent plan reviewer                      its model, plugins and tools, and why each absent tool is absent
@@ -16,9 +23,20 @@ _EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "plan", "print what an agent is made of: model, plugins and tools", _EXAMPLES)
-    parser.add_argument("agent", metavar="AGENT", nargs="?", help="the name of an agent, or its address")
-    parser.add_argument("--all", action="store_true", help="plan every agent of the catalog, and print a line for each")
+    parser = add_command(
+        commands,
+        "plan",
+        "print what an agent is made of: model, plugins and tools",
+        _EXAMPLES,
+    )
+    parser.add_argument(
+        "agent", metavar="AGENT", nargs="?", help="the name of an agent, or its address"
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="plan every agent of the catalog, and print a line for each",
+    )
     add_root(parser)
     add_index(parser)
     add_project(parser)

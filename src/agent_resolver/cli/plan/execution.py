@@ -25,7 +25,11 @@ from agent_resolver.runtime.errors import (
 )
 from agent_resolver.runtime.model import ModelSpec
 from agent_resolver.runtime.permission import Permissions
-from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.plan import (
+    ResolvedAgent,
+    ResolvedBackendAgent,
+    ResolvedRunPlan,
+)
 from agent_resolver.runtime.plan_digest import plan_digest
 from agent_resolver.runtime.planning import resolve_delegate
 from agent_resolver.runtime.retry import RetryingExecutor
@@ -47,17 +51,22 @@ HINTS: Final[dict[type[ResolveError], str]] = {
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan of an agent, or why it has none; or one line for every agent."""
-    # Exactly one of the two must be given: both or neither is a mistake in the command line.
+    # Exactly one of the two must be given: both or neither is a mistake in the command
+    # line.
     if bool(options.agent) is options.all:
-        raise Usage("Name one agent, or give `--all`", "`agent catalog list` lists them")
-    # The plan belongs to the project of this folder: an agent is named by its argument, and there is no `--agents`.
+        raise Usage(
+            "Name one agent, or give `--all`", "`agent catalog list` lists them"
+        )
+    # The plan belongs to the project of this folder: an agent is named by its argument,
+    # and there is no `--agents`.
     options.agents = AGENT_FILE
     with session_of(options) as session:
         runtime = runtime_of(session, open_catalog_of(session, options))
         if options.all:
             return print_every_plan(runtime, is_json=options.json)
         try:
-            # A dry run builds no backend of a remote agent, since nothing is going to run.
+            # A dry run builds no backend of a remote agent, since nothing is going to
+            # run.
             plan = runtime.resolve(options.agent, is_dry_run=True)
         except ResolveError as error:
             # A hint of the error itself knows more than the general one for its type.
@@ -75,57 +84,92 @@ def _plans_of_delegates(plan: ResolvedRunPlan) -> Delegates:
     """The plan of each agent that this one delegates to, under its limits; or why there is none."""
     found: Delegates = {}
     # A remote agent delegates on its own side, so only a local one has delegates here.
-    tools = plan.execution.tools.values() if isinstance(plan.execution, ResolvedAgent) else ()
+    tools = (
+        plan.execution.tools.values()
+        if isinstance(plan.execution, ResolvedAgent)
+        else ()
+    )
     for tool in tools:
         if tool.source == "delegate":
             try:
-                found[tool.origin] = resolve_delegate(plan, tool.origin, is_dry_run=True)
+                found[tool.origin] = resolve_delegate(
+                    plan, tool.origin, is_dry_run=True
+                )
             except ResolverError as error:
-                # The plan itself is good without the delegate, so the error is shown with it instead of ending the
-                # command.
+                # The plan itself is good without the delegate, so the error is shown
+                # with it instead of ending the command.
                 found[tool.origin] = error
     return found
 
 
 def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, object]:
     found = plan.execution
-    head: dict[str, object] = {"success": True, "agent": found.spec.id, "version": plan.version}
+    head: dict[str, object] = {
+        "success": True,
+        "agent": found.spec.id,
+        "version": plan.version,
+    }
     if isinstance(found, ResolvedBackendAgent):
         endpoint = found.endpoint
         target = None if endpoint.target is UNSET else endpoint.target
-        return {**head, "kind": "remote", "backend": endpoint.backend, "url": endpoint.base_url, "target": target}
+        return {
+            **head,
+            "kind": "remote",
+            "backend": endpoint.backend,
+            "url": endpoint.base_url,
+            "target": target,
+        }
     policy = found.context_policy
     return {
         **head,
         "kind": "local",
-        # The digest is the one that a run records, so that a run can be compared with a plan.
+        # The digest is the one that a run records, so that a run can be compared with a
+        # plan.
         "digest": plan_digest(found),
         "model": _model_document(found.model),
         "pool": [seat.model.id for seat in found.seats] if found.pool else None,
         "retries": _retries_of(found),
         "contextPolicy": _policy_document(policy) if policy else None,
         "plugins": [plugin.id for plugin in found.env.plugins],
-        "tools": [{"id": tool.id, "source": tool.source, "origin": tool.origin} for tool in found.tools.values()],
+        "tools": [
+            {"id": tool.id, "source": tool.source, "origin": tool.origin}
+            for tool in found.tools.values()
+        ],
         "hidden": sorted(found.hidden),
-        "permissions": _permissions_document(found.permissions) if found.permissions else None,
+        "permissions": _permissions_document(found.permissions)
+        if found.permissions
+        else None,
         "unconnected": found.unconnected,
         "absent": found.absent,
-        "delegates": [_delegate_document(agent_id, delegate) for agent_id, delegate in delegates.items()],
+        "delegates": [
+            _delegate_document(agent_id, delegate)
+            for agent_id, delegate in delegates.items()
+        ],
         "warnings": found.warnings,
     }
 
 
-def _delegate_document(agent_id: str, delegate: ResolvedRunPlan | ResolverError) -> dict[str, object]:
+def _delegate_document(
+    agent_id: str, delegate: ResolvedRunPlan | ResolverError
+) -> dict[str, object]:
     if isinstance(delegate, ResolverError):
         return {"agent": agent_id, "error": str(delegate)}
     found = delegate.execution
     if isinstance(found, ResolvedBackendAgent):
         return {"agent": agent_id, "kind": "remote"}
-    return {"agent": agent_id, "kind": "local", "tools": list(found.tools), "absent": found.absent}
+    return {
+        "agent": agent_id,
+        "kind": "local",
+        "tools": list(found.tools),
+        "absent": found.absent,
+    }
 
 
 def _permissions_document(permissions: Permissions) -> dict[str, object]:
-    rules = [{"tool": rule.text, "behavior": rule.behavior, "scope": rule.scope} for rule in permissions.rules]
+    rules = [
+        {"tool": rule.text, "behavior": rule.behavior, "scope": rule.scope}
+        for rule in permissions.rules
+    ]
     return {"defaultBehavior": permissions.default_behavior, "rules": rules}
 
 
@@ -168,7 +212,8 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
     if isinstance(found, ResolvedBackendAgent):
         out(f"  Runs at {found.endpoint.base_url} over {found.endpoint.backend}")
         return
-    # A pool has several models, which are tried in this order; its name alone would not say which comes first.
+    # A pool has several models, which are tried in this order; its name alone would not
+    # say which comes first.
     if found.pool:
         out(f"  Pool: {found.pool.id}, in this order:")
         for seat in found.seats:
@@ -180,7 +225,9 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
     out(f"  Plugins: {', '.join([plugin.id for plugin in found.env.plugins])}")
     _print_tools(found)
     if found.permissions:
-        out(f"  Permissions: {found.permissions.default_behavior} what no rule is about")
+        out(
+            f"  Permissions: {found.permissions.default_behavior} what no rule is about"
+        )
         for rule in found.permissions.rules:
             out(f"    {rule.behavior} {rule.text}")
     if delegates:
@@ -201,8 +248,8 @@ def _print_delegate(agent_id: str, delegate: ResolvedRunPlan | ResolverError) ->
         return
     out(f"    {agent_id} with {counted(len(found.tools), 'tool')}")
     for absent in found.absent:
-        # Only forbidden tools are named, as the limits of this agent may be why; the rest shows in a plan of the
-        # delegate.
+        # Only forbidden tools are named, as the limits of this agent may be why; the
+        # rest shows in a plan of the delegate.
         if absent.code == AdmissionCode.FORBIDDEN_ACTION:
             out(f"      not {absent.id}: {absent.reason}")
 
@@ -214,12 +261,20 @@ def _name_model(model: ModelSpec) -> str:
 def _print_tools(found: ResolvedAgent) -> None:
     out(f"  Tools: {len(found.tools)}")
     for tool in found.tools.values():
-        hidden = ", hidden: its permission rules deny every call" if tool.id in found.hidden else ""
-        out(f"    {tool.id} ({tool.source}{f' {tool.origin}' if tool.origin else ''}){hidden}")
+        hidden = (
+            ", hidden: its permission rules deny every call"
+            if tool.id in found.hidden
+            else ""
+        )
+        out(
+            f"    {tool.id} ({tool.source}{f' {tool.origin}' if tool.origin else ''}){hidden}"
+        )
     # The tools of a locked server are listed by the server, and planning starts none.
     for server in found.unconnected:
         out(f"    {server}: its tools are known once it is connected")
     if found.absent:
         out(f"  Absent: {len(found.absent)}")
     for absent in found.absent:
-        out(f"    {absent.id} ({absent.source}{f' {absent.origin}' if absent.origin else ''}): {absent.reason}")
+        out(
+            f"    {absent.id} ({absent.source}{f' {absent.origin}' if absent.origin else ''}): {absent.reason}"
+        )

@@ -58,7 +58,9 @@ def lock_state(path: str, resolution: Resolution) -> LockState:
         raw = read_bounded(path, MAX_LOCKFILE_BYTES)
     except UnreadableFile as error:
         # A missing lock is a state like any other: the page says what would be locked.
-        return LockState(status=LockStatus.MISSING if error.missing else LockStatus.UNREADABLE)
+        return LockState(
+            status=LockStatus.MISSING if error.missing else LockStatus.UNREADABLE
+        )
     except FileError:
         return LockState(status=LockStatus.UNREADABLE)
     # The lock is examined as `agent verify` does it, so the page and the command agree.
@@ -66,18 +68,36 @@ def lock_state(path: str, resolution: Resolution) -> LockState:
     if examined.differences or examined.lockfile is None:
         # Several differences may share a remedy, which is then given once.
         remedies = dict.fromkeys(remedy(found.kind) for found in examined.differences)
-        return LockState(status=LockStatus.DIFFERS, differences=examined.differences, remedies=tuple(remedies))
-    return LockState(status=LockStatus.HOLDS, outdated=_outdated_entries(examined.lockfile, resolution))
+        return LockState(
+            status=LockStatus.DIFFERS,
+            differences=examined.differences,
+            remedies=tuple(remedies),
+        )
+    return LockState(
+        status=LockStatus.HOLDS,
+        outdated=_outdated_entries(examined.lockfile, resolution),
+    )
 
 
-def _outdated_entries(lockfile: Lockfile, resolution: Resolution) -> tuple[tuple[str, str, str], ...]:
+def _outdated_entries(
+    lockfile: Lockfile, resolution: Resolution
+) -> tuple[tuple[str, str, str], ...]:
     # The key holds the scopes too, because two requirements may name the same category.
     chosen = {
-        (choice.requirement.category, choice.requirement.permissions): str(choice.server)
+        (choice.requirement.category, choice.requirement.permissions): str(
+            choice.server
+        )
         for choice in resolution.choices
         if choice.server
     }
-    pinned = ((entry, f"{entry.server_id}@{entry.version}") for entry in lockfile.servers)
+    pinned = (
+        (entry, f"{entry.server_id}@{entry.version}") for entry in lockfile.servers
+    )
     # An entry without a choice keeps its own value, so it does not count as outdated.
-    pairs = ((entry.category, locked, chosen.get((entry.category, entry.scopes), locked)) for entry, locked in pinned)
-    return tuple((category, locked, now) for category, locked, now in pairs if locked != now)
+    pairs = (
+        (entry.category, locked, chosen.get((entry.category, entry.scopes), locked))
+        for entry, locked in pinned
+    )
+    return tuple(
+        (category, locked, now) for category, locked, now in pairs if locked != now
+    )

@@ -21,19 +21,23 @@ _CODE: Final = Markup("<code>{}</code>")
 
 def visible(value: str) -> str:
     """A value as plain text, each character in it that one could not see named by its code point."""
-    # The brackets are mathematical ones, which names hardly ever contain, so that a replacement is recognized.
+    # The brackets are mathematical ones, which names hardly ever contain, so that a
+    # replacement is recognized.
     return _INVISIBLE.sub(lambda found: f"\u27e8{_code_point(found[0])}\u27e9", value)
 
 
 def mark_hidden(value: str) -> Markup:
     """A value as markup, each character in it that one could not see named by its code point."""
     # `split` with a group keeps what it found: text and hidden characters alternate.
-    return _mark_every_second(_INVISIBLE.split(value), lambda hidden: _HIDDEN.format(_code_point(hidden)))
+    return _mark_every_second(
+        _INVISIBLE.split(value), lambda hidden: _HIDDEN.format(_code_point(hidden))
+    )
 
 
 def mark_code(value: str) -> Markup:
     """A message as markup, what it has in backticks set as code."""
-    # The pieces are escaped before the code is marked, so that no piece brings markup of its own.
+    # The pieces are escaped before the code is marked, so that no piece brings markup
+    # of its own.
     pieces = map(mark_hidden, _BACKTICKS.split(value))
     return _mark_every_second(list(pieces), _CODE.format)
 
@@ -56,7 +60,17 @@ def short(number: float) -> str:
 
 # The name of a function is the name of its filter in the templates.
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
-    each.__name__: each for each in (visible, mark_hidden, mark_code, break_words, counted, plural, grouped, short)
+    each.__name__: each
+    for each in (
+        visible,
+        mark_hidden,
+        mark_code,
+        break_words,
+        counted,
+        plural,
+        grouped,
+        short,
+    )
 }
 
 

@@ -9,7 +9,12 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
-from agent_resolver.cli.report.drawing import describe_claims, describe_residency, draw_narrow, draw_wide
+from agent_resolver.cli.report.drawing import (
+    describe_claims,
+    describe_residency,
+    draw_narrow,
+    draw_wide,
+)
 from agent_resolver.cli.report.lock import LockState
 from agent_resolver.cli.report.markup import FILTERS
 from agent_resolver.cli.report.requirement import MOST_SHOWN, answers
@@ -66,7 +71,8 @@ def page(subject: Subject) -> str:
 def _load_templates() -> Environment:
     environment = Environment(
         loader=_TEMPLATES,
-        # Escaping is on for every template: names and messages come from files that are not trusted.
+        # Escaping is on for every template: names and messages come from files that are
+        # not trusted.
         autoescape=True,
         # A misspelled name in a template fails instead of leaving a hole in the page.
         undefined=StrictUndefined,
@@ -74,14 +80,19 @@ def _load_templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {**FILTERS, "claims": describe_claims, "residency": describe_residency}
+    environment.filters |= {
+        **FILTERS,
+        "claims": describe_claims,
+        "residency": describe_residency,
+    }
     return environment
 
 
 def _read_style(environment: Environment) -> str:
     """The style of the page, as it stands in its element."""
     content, _, _ = _TEMPLATES.get_source(environment, "style.css")
-    # The line break is part of the style: the digest in the policy covers the whole text of the element.
+    # The line break is part of the style: the digest in the policy covers the whole
+    # text of the element.
     return f"\n{content}"
 
 
@@ -99,15 +110,20 @@ def _describe_suggestions(resolution: Resolution) -> tuple[str, ...]:
 def _commands_to_reproduce(subject: Subject) -> Iterator[str]:
     """The command lines that give the same results again."""
     options = ""
-    # The commands are to be run in the folder of the agent file; options at their default are left out.
+    # The commands are to be run in the folder of the agent file; options at their
+    # default are left out.
     if subject.agent_path != "agents.md":
         options += f" --agents {shlex.quote(subject.agent_path)}"
     if subject.index_path != "mcp.index.json":
         options += f" --index {shlex.quote(subject.index_path)}"
     output = lock = ""
     if subject.lock_path != lock_path_of(subject.agent_path):
-        # The lock is an output of one command and an input of another, so the same path needs two options.
-        output, lock = (f" {option} {shlex.quote(subject.lock_path)}" for option in ("--output", "--lock"))
+        # The lock is an output of one command and an input of another, so the same path
+        # needs two options.
+        output, lock = (
+            f" {option} {shlex.quote(subject.lock_path)}"
+            for option in ("--output", "--lock")
+        )
     yield f"agent validate --strict{options}"
     yield f"agent resolve --check{options}{output}"
     yield f"agent resolve --explain{options}{output}"

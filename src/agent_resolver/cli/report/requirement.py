@@ -51,7 +51,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     @property
     def asked(self) -> list[str]:
         """The scopes that the agent file asks for, each once."""
-        # The order of the agent file is kept, and a scope that is written twice counts once.
+        # The order of the agent file is kept, and a scope that is written twice counts
+        # once.
         return list(dict.fromkeys(self.choice.requirement.permissions))
 
     @property
@@ -90,14 +91,21 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 def answers(resolution: Resolution) -> list[Answer]:
     """What became of each requirement."""
-    # The entries are those that a lock would have, so that the tools are judged as a run would judge them.
-    entries = [lock_entry(choice.requirement, choice.server) for choice in resolution.choices if choice.server]
-    # No tool is admitted by name here: that is a setting of the project, and a page rests on its inputs alone.
+    # The entries are those that a lock would have, so that the tools are judged as a
+    # run would judge them.
+    entries = [
+        lock_entry(choice.requirement, choice.server)
+        for choice in resolution.choices
+        if choice.server
+    ]
+    # No tool is admitted by name here: that is a setting of the project, and a page
+    # rests on its inputs alone.
     grants = grants_of(entries, resolution.limits.forbid, ())
     found = []
     for number, choice in enumerate(resolution.choices, start=1):
         servers = resolution.pool.offering(choice.requirement.category)
-        # The rejections are an iterator: of a large index only the first are kept, and the rest is counted.
+        # The rejections are an iterator: of a large index only the first are kept, and
+        # the rest is counted.
         rejected = rejections(choice, resolution.limits, servers)
         shown = tuple(islice(rejected, MOST_SHOWN))
         codes = Counter(rejection.reason.code for rejection in shown)
@@ -107,19 +115,27 @@ def answers(resolution: Resolution) -> list[Answer]:
                 number=number,
                 choice=choice,
                 shown=shown,
-                # The order of the enum decides, so that the same reasons always appear in the same order.
-                codes={reason: codes[reason] for reason in RejectionCode if codes[reason]},
+                # The order of the enum decides, so that the same reasons always appear
+                # in the same order.
+                codes={
+                    reason: codes[reason] for reason in RejectionCode if codes[reason]
+                },
                 others=len(resolution.pool) - len(servers),
                 tools=_listed_tools(choice.server, grants.get(str(choice.server))),
-                promises_region=choice.server is None or promises_asked_region(choice.server, resolution.limits),
+                promises_region=choice.server is None
+                or promises_asked_region(choice.server, resolution.limits),
             )
         )
     return found
 
 
 def _listed_tools(server: Server | None, grant: Grant | None) -> tuple[ListedTool, ...]:
-    # Without a list of tools in the index, nothing can be said about them before the server is asked.
+    # Without a list of tools in the index, nothing can be said about them before the
+    # server is asked.
     if server is None or grant is None or not server.tool_scopes:
         return ()
     by_name = sorted(server.tool_scopes.items())
-    return tuple(ListedTool(name, tuple(sorted(scopes)), grant.refuse_as_pinned(name)) for name, scopes in by_name)
+    return tuple(
+        ListedTool(name, tuple(sorted(scopes)), grant.refuse_as_pinned(name))
+        for name, scopes in by_name
+    )

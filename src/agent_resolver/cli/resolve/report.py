@@ -8,7 +8,16 @@ from msgspec import Struct
 
 from agent_resolver.cli.artifact import Settled, Status
 from agent_resolver.cli.input import Inputs
-from agent_resolver.cli.output import FEW, MANY, condense, err, issue_document, out, out_json, shown
+from agent_resolver.cli.output import (
+    FEW,
+    MANY,
+    condense,
+    err,
+    issue_document,
+    out,
+    out_json,
+    shown,
+)
 from agent_resolver.core.choice import Choice, rejections
 from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.count import counted
@@ -65,14 +74,22 @@ def print_header(resolution: Resolution) -> None:
     out()
 
 
-def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Sequence[Issue], *, success: bool) -> None:
+def print_json(
+    resolution: Resolution,
+    settled: Sequence[Settled],
+    warnings: Sequence[Issue],
+    *,
+    success: bool,
+) -> None:
     """The whole result as one JSON document."""
     lockfile = resolution.lockfile
     report = ResolveReport(
         success=success,
         agent_name=resolution.agent.name,
         agent_version=resolution.agent.version,
-        files=tuple({"path": file.path, "status": file.status.value} for file in settled),
+        files=tuple(
+            {"path": file.path, "status": file.status.value} for file in settled
+        ),
         servers=lockfile.servers if lockfile else (),
         failed=tuple(unresolved(resolution)),
         diff=lock_diff(settled) or None,
@@ -82,7 +99,12 @@ def print_json(resolution: Resolution, settled: Sequence[Settled], warnings: Seq
     out_json(report)
 
 
-def print_text(resolution: Resolution, settled: Sequence[Settled], inputs: Inputs, options: argparse.Namespace) -> None:
+def print_text(
+    resolution: Resolution,
+    settled: Sequence[Settled],
+    inputs: Inputs,
+    options: argparse.Namespace,
+) -> None:
     """The result for a person."""
     for file in settled:
         print_status(file)
@@ -107,8 +129,11 @@ def print_status(file: Settled) -> None:
         case Status.UNCHANGED:
             out(f"✓ Wrote {file.path} (unchanged)")
         case Status.SETTLED:
-            # The operator must learn that the conflict was not merged: the file was made again.
-            out(f"✓ Wrote {file.path}, which had merge conflicts, again from the agent file and the index")
+            # The operator must learn that the conflict was not merged: the file was
+            # made again.
+            out(
+                f"✓ Wrote {file.path}, which had merge conflicts, again from the agent file and the index"
+            )
         case Status.CURRENT:
             out(f"✓ {file.path} is up to date")
         case Status.WOULD_WRITE:
@@ -122,7 +147,8 @@ def print_status(file: Settled) -> None:
 def notes_on(resolution: Resolution) -> list[str]:
     """What is as asked for and yet worth a word."""
     asked = resolution.limits.residency
-    # The server passes because `any` accepts every region. An operator who reads the lock should know that.
+    # The server passes because `any` accepts every region. An operator who reads the
+    # lock should know that.
     return [
         f"`{choice.requirement.category}` asks for `{asked}`, and `{choice.server}` says `any`: "
         "it is accepted, and promises no region"
@@ -151,26 +177,39 @@ def _print_summary(servers: Sequence[LockedServer]) -> None:
 def lock_diff(settled: Sequence[Settled]) -> str:
     """How the lock would change; an explanation may be too long to compare line by line."""
     # Only the lock is compared by lines, and it comes first.
-    return settled[0].artifact.diff() if settled and settled[0].status is Status.CHANGED else ""
+    return (
+        settled[0].artifact.diff()
+        if settled and settled[0].status is Status.CHANGED
+        else ""
+    )
 
 
-def unresolved(resolution: Resolution, *, is_whole: bool = True) -> Iterator[Unresolved]:
+def unresolved(
+    resolution: Resolution, *, is_whole: bool = True
+) -> Iterator[Unresolved]:
     """Every requirement that failed, one after the other: all that they say together may be large.
 
     The rejected servers of one that is not whole are left out.
     """
     choices = _failed_choices(resolution)
-    # Hints are looked up in bulk, for the first requirements alone: each means a search through the scopes of a
-    # category.
-    hints = unknown_scopes(resolution.failed[:_MOST_REQUIREMENTS_SHOWN], resolution.pool)
-    # Requirements beyond those with hints get an empty tuple, so that the zip below runs on.
+    # Hints are looked up in bulk, for the first requirements alone: each means a search
+    # through the scopes of a category.
+    hints = unknown_scopes(
+        resolution.failed[:_MOST_REQUIREMENTS_SHOWN], resolution.pool
+    )
+    # Requirements beyond those with hints get an empty tuple, so that the zip below
+    # runs on.
     none: tuple[UnknownScope, ...] = ()
-    for choice, failure, unknown in zip(choices, resolution.failures, chain(hints, repeat(none)), strict=False):
+    for choice, failure, unknown in zip(
+        choices, resolution.failures, chain(hints, repeat(none)), strict=False
+    ):
         offering = resolution.pool.offering(failure.category)
         yield Unresolved(
             category=failure.category,
             required_permissions=failure.required_permissions,
-            rejected=tuple(rejections(choice, resolution.limits, offering)) if is_whole else (),
+            rejected=tuple(rejections(choice, resolution.limits, offering))
+            if is_whole
+            else (),
             other_servers=len(resolution.pool) - len(offering),
             nearest=failure.nearest,
             suggestions=failure.suggestions,
@@ -178,31 +217,43 @@ def unresolved(resolution: Resolution, *, is_whole: bool = True) -> Iterator[Unr
         )
 
 
-def err_unresolved(resolution: Resolution, tree: Node, agent_path: str, *, shows_all: bool) -> None:
+def err_unresolved(
+    resolution: Resolution, tree: Node, agent_path: str, *, shows_all: bool
+) -> None:
     """Why it failed, and what would change that."""
     failed = resolution.failed
     categories = list(dict.fromkeys(requirement.category for requirement in failed))
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
     most = None if shows_all else _MOST_REQUIREMENTS_SHOWN
-    # Equal requirements have a position each, so that a suggestion points at the right line of the file.
+    # Equal requirements have a position each, so that a suggestion points at the right
+    # line of the file.
     positions = positions_of(failed, resolution.agent)
-    # The generator is cut by `islice`, so requirements beyond the limit are never worked out.
+    # The generator is cut by `islice`, so requirements beyond the limit are never
+    # worked out.
     failures = unresolved(resolution, is_whole=shows_all)
-    shown_ones = zip(_failed_choices(resolution), islice(failures, most), positions, strict=False)
+    shown_ones = zip(
+        _failed_choices(resolution), islice(failures, most), positions, strict=False
+    )
     for choice, requirement, position in shown_ones:
         scopes = ", ".join(requirement.required_permissions)
-        of_which = f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
+        of_which = (
+            f" for `{requirement.category}` ({scopes})" if len(failed) > 1 else ""
+        )
         err(f"Rejected candidates{of_which}:")
         if shows_all:
             _err_every_rejected(requirement)
             rejected = len(requirement.rejected)
         else:
             rejected = _err_rejected(choice, resolution)
-        # The count includes servers that are not listed: an empty list must not look like an empty category.
+        # The count includes servers that are not listed: an empty list must not look
+        # like an empty category.
         if not rejected:
             err(f"  none: no server of the index offers `{requirement.category}`")
         _err_nearest(requirement, rejected)
-        for line in (*_render_suggestions(requirement, position, tree, agent_path), *_render_unknown(requirement)):
+        for line in (
+            *_render_suggestions(requirement, position, tree, agent_path),
+            *_render_unknown(requirement),
+        ):
             err(line)
     if most is not None and len(failed) > most:
         more = counted(len(failed) - most, "more requirement")
@@ -222,26 +273,44 @@ def _err_rejected(choice: Choice, resolution: Resolution) -> int:
     """The servers of the category, few where many are rejected for like reasons; how many there are in all."""
     offering = resolution.pool.offering(choice.requirement.category)
     groups = offering.rejected(choice.requirement, resolution.limits, MANY)
-    few = [server for each in groups for server in each.first[: FEW if each.total > MANY else None]]
-    # Groups come by reason; the list is in the order of servers again, as in every other report.
+    few = [
+        server
+        for each in groups
+        for server in each.first[: FEW if each.total > MANY else None]
+    ]
+    # Groups come by reason; the list is in the order of servers again, as in every
+    # other report.
     for found in rejections(choice, resolution.limits, in_order(few)):
         err(f"  {found.server_id}@{found.version}: {found.reason.message}")
     for each in groups:
         if each.total > MANY:
-            err(f"  … and {each.total - FEW} more with `{each.code}`: `--all` shows each")
+            err(
+                f"  … and {each.total - FEW} more with `{each.code}`: `--all` shows each"
+            )
     return len(offering)
 
 
 def _err_advice(resolution: Resolution) -> None:
     offers = set(resolution.pool.categories)
-    categories = list(dict.fromkeys(need.category for need in resolution.failed if need.category in offers))
+    categories = list(
+        dict.fromkeys(
+            need.category for need in resolution.failed if need.category in offers
+        )
+    )
     err()
-    # Each suggestion was tried without the others, so their effect together is not known.
-    if len(resolution.failed) > 1 and any(failure.suggestions for failure in resolution.failures):
+    # Each suggestion was tried without the others, so their effect together is not
+    # known.
+    if len(resolution.failed) > 1 and any(
+        failure.suggestions for failure in resolution.failures
+    ):
         err("hint: Follow one suggestion at a time: each was tried alone")
     named, left_out = condense(categories, lambda _category: None)
     more = f" and {len(left_out[None])} more" if left_out else ""
-    shown = f" for {', '.join(f'`{category}`' for category in named)}{more}" if categories else ""
+    shown = (
+        f" for {', '.join(f'`{category}`' for category in named)}{more}"
+        if categories
+        else ""
+    )
     err(f"hint: Run `agent discover` to see every server{shown}")
 
 
@@ -257,7 +326,9 @@ def _err_nearest(requirement: Unresolved, rejected: int) -> None:
         err(f"  {miss.server_id}@{miss.version}: breaks {rules} ({codes})")
 
 
-def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agent_path: str) -> Iterator[str]:
+def _render_suggestions(
+    requirement: Unresolved, position: int, tree: Node, agent_path: str
+) -> Iterator[str]:
     if not requirement.suggestions:
         return
     yield f"To let `{requirement.category}` resolve{', either' if len(requirement.suggestions) > 1 else ''}:"
@@ -265,18 +336,31 @@ def _render_suggestions(requirement: Unresolved, position: int, tree: Node, agen
         server = f"{suggestion.server_id}@{suggestion.version}"
         yield f"  {number}. For {server}{', but this loosens a constraint' if suggestion.loosens else ''}:"
         for edit in suggestion.edits:
-            # The edit names the list, and the position says which of its items is meant.
-            path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(".")
-            at = find_in_agent_file(tree, [int(step) if step.isdigit() else step for step in path])
-            # Two spellings may look the same on the screen, so the difference is put into words.
-            twins = ", the same letters in another Unicode form" if are_twins(edit.before, edit.after or "") else ""
+            # The edit names the list, and the position says which of its items is
+            # meant.
+            path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(
+                "."
+            )
+            at = find_in_agent_file(
+                tree, [int(step) if step.isdigit() else step for step in path]
+            )
+            # Two spellings may look the same on the screen, so the difference is put
+            # into words.
+            twins = (
+                ", the same letters in another Unicode form"
+                if are_twins(edit.before, edit.after or "")
+                else ""
+            )
             yield f"     {edit}{twins} ({shown(agent_path)}:{at.line}:{at.column})"
 
 
 def _render_unknown(requirement: Unresolved) -> Iterator[str]:
     """What is known of scopes that no server of the category offers, unless a suggestion says what to write."""
-    edits = [edit for suggestion in requirement.suggestions for edit in suggestion.edits]
-    # Where the category itself is a slip, hints about scopes of that category would mislead.
+    edits = [
+        edit for suggestion in requirement.suggestions for edit in suggestion.edits
+    ]
+    # Where the category itself is a slip, hints about scopes of that category would
+    # mislead.
     if any(edit.kind is EditKind.FIX_CATEGORY for edit in edits):
         return
     fixed = {edit.before for edit in edits if edit.kind is EditKind.FIX_SCOPE}

@@ -10,7 +10,15 @@ from agent_resolver.cli.chosen import chosen_issues, flattened
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.input import load_index, warnings_of
 from agent_resolver.cli.option import workspace_of
-from agent_resolver.cli.output import err, err_faults, err_warnings, issue_document, out, out_json, safe
+from agent_resolver.cli.output import (
+    err,
+    err_faults,
+    err_warnings,
+    issue_document,
+    out,
+    out_json,
+    safe,
+)
 from agent_resolver.cli.progress import shown_progress
 from agent_resolver.cli.resolve import settle
 from agent_resolver.cli.resolve.report import (
@@ -53,8 +61,12 @@ class Outcome(Struct, frozen=True):
             return "refused"
         if not self.resolution.success:
             return "failed"
-        # The lock comes first among the files; a refusal of any of them counts before its status.
-        return next((file.status for file in self.settled if file.status.is_refusal), self.settled[0].status)
+        # The lock comes first among the files; a refusal of any of them counts before
+        # its status.
+        return next(
+            (file.status for file in self.settled if file.status.is_refusal),
+            self.settled[0].status,
+        )
 
     @property
     def success(self) -> bool:
@@ -76,10 +88,18 @@ def run_workspace(options: argparse.Namespace) -> int:
     if not options.json:
         out(f"Resolving the agent files below `{folder}`...")
         out()
-    # All outcomes are kept until the end: a file that cannot be resolved must not stop the others.
-    outcomes = list(shown_progress(_resolve_members(folder, options, resolve), "Resolving agent files:"))
-    chosen = chosen_issues(opened, [outcome.resolution for outcome in outcomes if outcome.resolution])
-    # As for a single agent file, an index older than its sources cannot vouch for a lock.
+    # All outcomes are kept until the end: a file that cannot be resolved must not stop
+    # the others.
+    outcomes = list(
+        shown_progress(
+            _resolve_members(folder, options, resolve), "Resolving agent files:"
+        )
+    )
+    chosen = chosen_issues(
+        opened, [outcome.resolution for outcome in outcomes if outcome.resolution]
+    )
+    # As for a single agent file, an index older than its sources cannot vouch for a
+    # lock.
     is_old = bool(opened.issues) and (options.check or options.locked)
     success = all(outcome.success for outcome in outcomes) and not is_old
     if options.json:
@@ -97,30 +117,43 @@ def _resolve_members(
     folder: str, options: argparse.Namespace, resolve: Callable[[AgentFile], Resolution]
 ) -> Iterator[Outcome]:
     """What becomes of each agent file; all that is written is flushed to the disk together."""
-    # One batch for all: hundreds of locks are flushed to the disk side by side instead of one after the other.
+    # One batch for all: hundreds of locks are flushed to the disk side by side instead
+    # of one after the other.
     with Batch() as batch:
         for member in members(folder):
             resolution = resolve(member.reading.agent) if member.reading.agent else None
             yield _settle_member(member, resolution, options, batch)
 
 
-def _settle_member(member: Member, resolution: Resolution | None, options: argparse.Namespace, batch: Batch) -> Outcome:
+def _settle_member(
+    member: Member,
+    resolution: Resolution | None,
+    options: argparse.Namespace,
+    batch: Batch,
+) -> Outcome:
     if resolution is None:
         return Outcome(member)
-    # `--strict` refuses each member on its own, so one with a warning does not keep the others from their lock.
+    # `--strict` refuses each member on its own, so one with a warning does not keep the
+    # others from their lock.
     if options.strict and (warnings := _warnings_about(member, resolution)):
-        return Outcome(member, resolution, problem=f"{member.path}: `--strict` refuses {warnings}")
+        return Outcome(
+            member, resolution, problem=f"{member.path}: `--strict` refuses {warnings}"
+        )
     try:
-        return Outcome(member, resolution, settle(resolution, member.path, options, batch))
+        return Outcome(
+            member, resolution, settle(resolution, member.path, options, batch)
+        )
     except (Refusal, FileError) as error:
-        # A file that cannot be written is the problem of one member, and reported with it.
+        # A file that cannot be written is the problem of one member, and reported with
+        # it.
         advice = "; move the file away" if isinstance(error, Refusal) else ""
         return Outcome(member, resolution, problem=f"{error}{advice}")
 
 
 def _warnings_about(member: Member, resolution: Resolution) -> str:
     """How many warnings there are about an agent file and the servers chosen for it; empty if there are none."""
-    # Only the servers chosen for this file count: an index may have thousands of others with a warning.
+    # Only the servers chosen for this file count: an index may have thousands of others
+    # with a warning.
     chosen = (choice.server for choice in resolution.choices if choice.server)
     of_servers = only_warnings(chosen_notices(resolution.pool, chosen))
     count = len(of_servers) + len(warnings_of(member.reading))
@@ -132,7 +165,9 @@ def _warnings_about(member: Member, resolution: Resolution) -> str:
 def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
     for outcome in outcomes:
         member = outcome.member
-        err_warnings(member.path, warnings_of(member.reading) if outcome.resolution else ())
+        err_warnings(
+            member.path, warnings_of(member.reading) if outcome.resolution else ()
+        )
         for file in outcome.settled:
             print_status(file)
         # Line by line, so that nothing which a lock holds steers the terminal.
@@ -142,7 +177,8 @@ def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
             if outcome.resolution:
                 err_notes(outcome.resolution)
             continue
-        # The order goes from what keeps a file from being read to what keeps it from being resolved.
+        # The order goes from what keeps a file from being read to what keeps it from
+        # being resolved.
         if member.problem:
             err(f"✗ {safe(str(member.problem))}")
         elif outcome.resolution is None:
@@ -151,7 +187,12 @@ def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
             err(f"✗ {safe(outcome.problem)}")
         elif not outcome.resolution.success:
             err(f"✗ {member.path}")
-            err_unresolved(outcome.resolution, member.reading.tree, member.path, shows_all=shows_all)
+            err_unresolved(
+                outcome.resolution,
+                member.reading.tree,
+                member.path,
+                shows_all=shows_all,
+            )
             err()
     _err_advice(outcomes)
     out()
@@ -162,7 +203,9 @@ def _err_advice(outcomes: Sequence[Outcome]) -> None:
     if any(file.status.is_refusal for outcome in outcomes for file in outcome.settled):
         err(REWRITE_HINT)
     if any(outcome.status == "failed" for outcome in outcomes):
-        err("hint: Run `agent discover` to see every server, or `agent why` for one agent file")
+        err(
+            "hint: Run `agent discover` to see every server, or `agent why` for one agent file"
+        )
 
 
 def _summarize_outcomes(outcomes: Sequence[Outcome]) -> str:
@@ -175,7 +218,10 @@ def _summarize_outcomes(outcomes: Sequence[Outcome]) -> str:
 
 
 def _workspace_document(outcomes: Sequence[Outcome]) -> dict[str, object]:
-    return {"success": all(outcome.success for outcome in outcomes), "agents": list(map(_outcome_document, outcomes))}
+    return {
+        "success": all(outcome.success for outcome in outcomes),
+        "agents": list(map(_outcome_document, outcomes)),
+    }
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, object]:
@@ -186,7 +232,9 @@ def _outcome_document(outcome: Outcome) -> dict[str, object]:
         "status": outcome.status,
         "agentName": agent.name if agent else None,
         "agentVersion": agent.version if agent else None,
-        "files": [{"path": file.path, "status": file.status.value} for file in outcome.settled],
+        "files": [
+            {"path": file.path, "status": file.status.value} for file in outcome.settled
+        ],
         "servers": lockfile.servers if lockfile else (),
         "failed": outcome.failed,
         "diff": lock_diff(outcome.settled) or None,

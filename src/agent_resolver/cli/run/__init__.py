@@ -40,24 +40,39 @@ _MAX_THREAD = 200
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "run", "run an agent with a prompt, and show what it does", _EXAMPLES)
-    parser.add_argument(
-        "agent", metavar="AGENT", nargs="?", help="the name of an agent, or its address (default: the only one)"
+    parser = add_command(
+        commands, "run", "run an agent with a prompt, and show what it does", _EXAMPLES
     )
-    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what it shall do, or - to read it from stdin")
+    parser.add_argument(
+        "agent",
+        metavar="AGENT",
+        nargs="?",
+        help="the name of an agent, or its address (default: the only one)",
+    )
+    parser.add_argument(
+        "prompt",
+        metavar="PROMPT",
+        nargs="?",
+        help="what it shall do, or - to read it from stdin",
+    )
     parser.add_argument(
         "--workflow",
         metavar="FILE",
         help="take the steps of a workflow, a Markdown file, one after the other; AGENT is left out",
     )
     parser.add_argument(
-        "--check", action="store_true", help="with --workflow: show the steps and their agents, and run nothing"
+        "--check",
+        action="store_true",
+        help="with --workflow: show the steps and their agents, and run nothing",
     )
     add_model(parser)
     add_budget(parser)
     add_no_input(parser)
     parser.add_argument(
-        "--thread", metavar="NAME", type=_thread, help="go on with your conversation of this name, or begin one"
+        "--thread",
+        metavar="NAME",
+        type=_thread,
+        help="go on with your conversation of this name, or begin one",
     )
     add_surroundings(parser)
     parser.set_defaults(run=_import_and_run)
@@ -76,46 +91,78 @@ def add_surroundings(parser: argparse.ArgumentParser) -> None:
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """`--model`."""
-    parser.add_argument("--model", metavar="NAME", help="a model in place of the one that the agent names")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="a model in place of the one that the agent names",
+    )
 
 
 def add_no_input(parser: argparse.ArgumentParser) -> None:
     """`--no-input`."""
     parser.add_argument(
-        "--no-input", action="store_true", help="ask nothing at the terminal: a run that has to wait ends suspended"
+        "--no-input",
+        action="store_true",
+        help="ask nothing at the terminal: a run that has to wait ends suspended",
     )
 
 
 def add_tool_use(parser: argparse.ArgumentParser) -> None:
     """`--timeout` and `--verbose`."""
     parser.add_argument(
-        "--timeout", type=_positive, default=60.0, metavar="SECONDS", help="how long a server may take (default: 60)"
+        "--timeout",
+        type=_positive,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long a server may take (default: 60)",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what launched servers log")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show what launched servers log"
+    )
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """The limits of one run; each only narrows what the agent's own budget allows."""
-    counts = (("--max-rounds", "answers of the model"), ("--max-tokens", "tokens, of questions and answers"))
+    counts = (
+        ("--max-rounds", "answers of the model"),
+        ("--max-tokens", "tokens, of questions and answers"),
+    )
     for option, what in counts:
-        parser.add_argument(option, metavar="N", type=count_argument, help=f"end the run after so many {what}")
+        parser.add_argument(
+            option,
+            metavar="N",
+            type=count_argument,
+            help=f"end the run after so many {what}",
+        )
     amounts = (
         ("--max-cost", "USD", "US dollars"),
-        ("--max-seconds", "SECONDS", "seconds, without the time that it waits for people"),
+        (
+            "--max-seconds",
+            "SECONDS",
+            "seconds, without the time that it waits for people",
+        ),
     )
     for option, metavar, what in amounts:
-        parser.add_argument(option, metavar=metavar, type=_positive, help=f"end the run after so many {what}")
+        parser.add_argument(
+            option,
+            metavar=metavar,
+            type=_positive,
+            help=f"end the run after so many {what}",
+        )
 
 
 def _thread(text: str) -> str:
     if not (text.isprintable() and 0 < len(text) <= _MAX_THREAD):
-        raise argparse.ArgumentTypeError(f"the name of a thread has 1 to {_MAX_THREAD} printable characters")
+        raise argparse.ArgumentTypeError(
+            f"the name of a thread has 1 to {_MAX_THREAD} printable characters"
+        )
     return text
 
 
 def count_argument(text: str) -> int:
     """A whole number above 0, as an option takes it."""
-    # `isdigit` alone accepts digits of other scripts and superscripts, and `int` refuses some of them.
+    # `isdigit` alone accepts digits of other scripts and superscripts, and `int`
+    # refuses some of them.
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
@@ -137,10 +184,17 @@ def _import_and_run(options: argparse.Namespace) -> int:
         return _import_and_run_workflow(options)
     if options.check:
         # These mistakes are found before the runtime is imported, which takes long.
-        raise Usage("`--check` is for a workflow", "name it with `--workflow FILE`; `agent plan` checks one agent")
+        raise Usage(
+            "`--check` is for a workflow",
+            "name it with `--workflow FILE`; `agent plan` checks one agent",
+        )
     if options.prompt is None and options.agent is None:
-        raise Usage("Say what the agent shall do", 'such as `agent run reviewer "Review the last change"`')
-    # An error must then be one line of JSON as well, like the events that came before it.
+        raise Usage(
+            "Say what the agent shall do",
+            'such as `agent run reviewer "Review the last change"`',
+        )
+    # An error must then be one line of JSON as well, like the events that came before
+    # it.
     options.json_lines = options.json
     code: int = import_module("agent_resolver.cli.run.execution").run(options)
     return code
@@ -148,7 +202,10 @@ def _import_and_run(options: argparse.Namespace) -> int:
 
 def _import_and_run_workflow(options: argparse.Namespace) -> int:
     if options.prompt is not None:
-        raise Usage("A workflow names its agents itself", 'leave the agent out: `agent run --workflow FILE "PROMPT"`')
+        raise Usage(
+            "A workflow names its agents itself",
+            'leave the agent out: `agent run --workflow FILE "PROMPT"`',
+        )
     if options.thread is not None:
         raise Usage("A workflow is not a conversation", "leave out `--thread`")
     if options.check and options.agent is not None:

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 def exit_code_of(termination: Termination) -> int:
     """0 for an agent that came to its end, 1 for every other end."""
-    # A planned end is that of the agent, or of a plugin that ended it on purpose; a limit, a rule or a wait is not
-    # planned.
+    # A planned end is that of the agent, or of a plugin that ended it on purpose; a
+    # limit, a rule or a wait is not planned.
     return 0 if termination.is_planned else 1
 
 
 def report_end(result: RunResult, options: argparse.Namespace) -> None:
     """Say how a run ended, what it used, and what it waits for."""
     termination = result.termination
-    used = describe_use(result.rounds, result.usage, result.cost, result.state.uncertain)
+    used = describe_use(
+        result.rounds, result.usage, result.cost, result.state.uncertain
+    )
     if termination.is_planned:
         if termination.code == "length":  # The text looks whole, and is not.
             err(f"warning: {termination.message}")
@@ -37,13 +39,17 @@ def report_end(result: RunResult, options: argparse.Namespace) -> None:
         err(f"hint: {hint}")
 
 
-def describe_use(rounds: int, usage: TokenUsage, cost: float | None, uncertain: int = 0) -> str:
+def describe_use(
+    rounds: int, usage: TokenUsage, cost: float | None, uncertain: int = 0
+) -> str:
     """The rounds, tokens and cost of a run, in words."""
     price = cost_text(cost, uncertain)
     return f"{counted(rounds, 'round')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {price}"
 
 
-def report_stop(what: str, termination: Termination, used: str, pending: Pending | None) -> None:
+def report_stop(
+    what: str, termination: Termination, used: str, pending: Pending | None
+) -> None:
     """Say why something did not come to its end, what it used, and what it waits for."""
     err(f"✗ {what}: {termination.description}")
     # What was used is shown also for a run that failed, as it was paid for.
@@ -89,7 +95,8 @@ def go_on_command(run: str, options: argparse.Namespace, *more: str) -> str:
     for setting in options.settings:
         words += ["--config", setting]
     words += more
-    # Names and settings may hold spaces or quotes: the line must be safe to paste into a shell.
+    # Names and settings may hold spaces or quotes: the line must be safe to paste into
+    # a shell.
     return f"`{shlex.join(words)}`"
 
 
@@ -111,14 +118,17 @@ def hint_at_larger_budget(run: str, code: str, options: argparse.Namespace) -> s
     """The command that goes on with a run under a larger budget: under the same one it would stop at once."""
     # The code of such an end names the budget, and the option for it has the same name.
     kind = code.removeprefix("budget_")
-    # A limit that no option gave comes from the agent file, and a changed file takes `--with-changes`.
+    # A limit that no option gave comes from the agent file, and a changed file takes
+    # `--with-changes`.
     if getattr(options, f"max_{kind}", None) is None:
         go_on = go_on_command(run, options, "--with-changes")
         return f"allow more in the budget of the agent file; then {go_on}"
     return f"{go_on_command(run, options, f'--max-{kind}')} with more than before"
 
 
-def report_interruption(session: "Session", run: str, options: argparse.Namespace) -> None:
+def report_interruption(
+    session: "Session", run: str, options: argparse.Namespace
+) -> None:
     """Say how a run goes on that was interrupted; nothing of one that had not begun, or has ended."""
     if options.json or not (run and session.has_state):
         return

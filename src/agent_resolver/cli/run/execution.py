@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _MAX_PROMPT_BYTES: Final = 4 * 1024 * 1024
-# As shells have it, a process that a signal ended exits with 128 and the number of the signal.
+# As shells have it, a process that a signal ended exits with 128 and the number of the
+# signal.
 _INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
 
@@ -56,19 +57,31 @@ def run(options: argparse.Namespace) -> int:
         asked = _asked_for(options, catalog)
         view = view_of(options)
         try:
-            # The run is driven inside of the session, which closes the state once the run has ended.
-            return run_in_loop(_run_to_end(session, catalog, asked, view, options), session, view, options)
+            # The run is driven inside of the session, which closes the state once the
+            # run has ended.
+            return run_in_loop(
+                _run_to_end(session, catalog, asked, view, options),
+                session,
+                view,
+                options,
+            )
         except ResolveError as error:
             add_hint(error, asked.agent, catalog)
             raise
 
 
-def run_in_loop(work: Coroutine[Any, Any, int], session: "Session", view: View, options: argparse.Namespace) -> int:
+def run_in_loop(
+    work: Coroutine[Any, Any, int],
+    session: "Session",
+    view: View,
+    options: argparse.Namespace,
+) -> int:
     """Do the work; a signal that ends it interrupts the run, and a hint shows the command that goes on."""
     try:
         return asyncio.run(work)
     except asyncio.CancelledError:
-        # SIGTERM cancels the main task, Ctrl-C raises in it: both leave a run that can go on.
+        # SIGTERM cancels the main task, Ctrl-C raises in it: both leave a run that can
+        # go on.
         code = TERMINATED
     except KeyboardInterrupt:
         code = _INTERRUPTED
@@ -80,7 +93,8 @@ def add_hint(error: ResolveError, agent: str, catalog: "Catalog") -> None:
     """Say what to do about an agent without a plan."""
     if isinstance(error, AgentNotFound):
         names = [found.name for found in catalog.search(Query(), None)]
-        # A misspelled name gets the nearest one; the general hint is for a name that is like none.
+        # A misspelled name gets the nearest one; the general hint is for a name that is
+        # like none.
         error.hint = suggestion(agent, names) or HINTS[AgentNotFound]
     error.hint = error.hint or HINTS.get(type(error), "")
 
@@ -91,7 +105,11 @@ def view_of(options: argparse.Namespace) -> View:
 
 
 async def _run_to_end(
-    session: "Session", catalog: "Catalog", asked: Asked, view: View, options: argparse.Namespace
+    session: "Session",
+    catalog: "Catalog",
+    asked: Asked,
+    view: View,
+    options: argparse.Namespace,
 ) -> int:
     end_on_sigterm()
     caller = await caller_of(session, options.token_file, session.environment)
@@ -103,9 +121,12 @@ async def _run_to_end(
         budget=budget_of(options),
         streams=view.streams,
     )
-    # The option replaces the model of the agent that was asked for, not those of the agents that it delegates to.
+    # The option replaces the model of the agent that was asked for, not those of the
+    # agents that it delegates to.
     models = {asked.agent: options.model} if options.model else {}
-    async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
+    async with open_runs(
+        session, catalog, caller=caller, use=tool_use_of(options), models=models
+    ) as runs:
         answers = answers_of(runs, options, CallContext.for_caller(caller))
         result = await run_and_answer(runs, request, view, answers)
     if not options.json:
@@ -122,7 +143,9 @@ Answers = Callable[[str], Awaitable[bool]]
 """Has a pending action answered, by its id; False if it is left open."""
 
 
-def answers_of(runs: ProjectRuns, options: argparse.Namespace, context: CallContext) -> Answers:
+def answers_of(
+    runs: ProjectRuns, options: argparse.Namespace, context: CallContext
+) -> Answers:
     """Asks the person at the terminal what a run waits for; leaves it open if there is no terminal."""
     # A program reads JSON and cannot answer, even if it happens to run at a terminal.
     can_ask = is_at_terminal() and not (options.no_input or options.json)
@@ -148,32 +171,48 @@ async def run_and_answer(
             return result
         # It has its budget from its beginning; one that was given to `resume` holds on.
         budget = None if isinstance(request, RunRequest) else request.budget
-        # The changes that the operator accepted are accepted for every stretch of this command.
-        request = ResumeRequest(run=result.run, budget=budget, streams=view.streams, with_changes=request.with_changes)
+        # The changes that the operator accepted are accepted for every stretch of this
+        # command.
+        request = ResumeRequest(
+            run=result.run,
+            budget=budget,
+            streams=view.streams,
+            with_changes=request.with_changes,
+        )
 
 
-# What is asked for ----------------------------------------------------------------------------------------------------
+# What is asked for --------------------------------------------------------------------
 
 
 def _asked_for(options: argparse.Namespace, catalog: "Catalog") -> Asked:
     # A single word is the prompt: the agent may be left out, the prompt may not.
-    agent, prompt = (options.agent, options.prompt) if options.prompt is not None else (None, options.agent)
+    agent, prompt = (
+        (options.agent, options.prompt)
+        if options.prompt is not None
+        else (None, options.agent)
+    )
     names = [found.name for found in catalog.search(Query(), None)]
     # A name alone is more likely an agent whose prompt was forgotten than a prompt.
     if agent is None and prompt in names:
-        raise Usage(f"Say what {prompt} shall do", f'such as `agent run {prompt} "Say what you can do"`')
+        raise Usage(
+            f"Say what {prompt} shall do",
+            f'such as `agent run {prompt} "Say what you can do"`',
+        )
     if agent is None and len(names) != 1:
         raise Usage(
-            f"Say which agent: the project has {counted(len(names), 'agent')}", "`agent catalog list` lists them"
+            f"Say which agent: the project has {counted(len(names), 'agent')}",
+            "`agent catalog list` lists them",
         )
     return Asked(agent=agent or names[0], prompt=read_prompt(prompt))
 
 
 def read_prompt(text: str) -> str:
     """The prompt of the command line, or that on stdin."""
-    # The bytes of an argument are kept as they came, so that the check below sees them as it sees stdin.
+    # The bytes of an argument are kept as they came, so that the check below sees them
+    # as it sees stdin.
     given = text.encode(errors="surrogateescape")
-    # One byte more than is allowed shows that there is too much, without reading all of it.
+    # One byte more than is allowed shows that there is too much, without reading all of
+    # it.
     content = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1) if text == "-" else given
     if len(content) > _MAX_PROMPT_BYTES:
         raise Usage(f"The prompt is longer than {_MAX_PROMPT_BYTES:,} bytes")

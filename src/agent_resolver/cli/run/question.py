@@ -26,10 +26,13 @@ async def ask_person(inbox: Inbox, action_id: str, context: CallContext) -> bool
     Whoever answers does so as the caller of the command, by the rules of `agent inbox`. A question that is left open
     stays in the inbox.
     """
-    # The state may change while the question is on the screen, and the inbox refuses an answer that comes too late.
+    # The state may change while the question is on the screen, and the inbox refuses an
+    # answer that comes too late.
     try:
         action = await inbox.show(action_id, context)
-        if not action.is_open:  # Another person answered it meanwhile, or the secret is there.
+        if (
+            not action.is_open
+        ):  # Another person answered it meanwhile, or the secret is there.
             return True
         _show_action(action, inbox, context)
         match action.type:
@@ -40,7 +43,8 @@ async def ask_person(inbox: Inbox, action_id: str, context: CallContext) -> bool
             case _:
                 return await _wait_until_ready(inbox, action, context)
     except AnswerRefused as refused:
-        # A refusal does not end the run: the question stays open for a person who may answer it.
+        # A refusal does not end the run: the question stays open for a person who may
+        # answer it.
         err(f"✗ {refused.refusal.code}: {refused.refusal.message}")
         err(f"  hint: {refused.refusal.remedy}")
         return False
@@ -50,7 +54,8 @@ def _show_action(action: PendingAction, inbox: Inbox, context: CallContext) -> N
     err(f"? {action.message}")
     if arguments := inbox.arguments_of(action, context.caller):
         err(f"  Arguments: {arguments}")
-    # The effects say what an approval lets happen, so they are shown before the question.
+    # The effects say what an approval lets happen, so they are shown before the
+    # question.
     if action.effects:
         err(f"  Effects: {action.effects}")
 
@@ -83,10 +88,15 @@ async def _answer(inbox: Inbox, action: PendingAction, context: CallContext) -> 
     return True
 
 
-async def _wait_until_ready(inbox: Inbox, action: PendingAction, context: CallContext) -> bool:
+async def _wait_until_ready(
+    inbox: Inbox, action: PendingAction, context: CallContext
+) -> bool:
     """Wait for what is answered by being there, such as a secret, which is never typed in here."""
     # A secret is set elsewhere, so Enter only asks the inbox to look again.
-    while await _read_line("Press Enter once it is there, Ctrl-D to leave it: ") is not None:
+    while (
+        await _read_line("Press Enter once it is there, Ctrl-D to leave it: ")
+        is not None
+    ):
         if not (await inbox.show(action.id, context)).is_open:
             return True
         err("It is not there yet")
@@ -102,7 +112,8 @@ async def _read_line(question: str) -> str | None:
     sys.stderr.flush()
     is_typed = asyncio.Event()
     loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
-    # The terminal is watched by the loop, because a blocking read in a thread could not be cancelled.
+    # The terminal is watched by the loop, because a blocking read in a thread could not
+    # be cancelled.
     loop.add_reader(terminal, is_typed.set)
     try:
         await is_typed.wait()

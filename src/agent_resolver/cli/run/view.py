@@ -6,11 +6,21 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from agent_resolver.cli.output import err, err_dim, is_out_terminal, out_json_line, out_piece
+from agent_resolver.cli.output import (
+    err,
+    err_dim,
+    is_out_terminal,
+    out_json_line,
+    out_piece,
+)
 from agent_resolver.cli.progress import progress_line
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
-from agent_resolver.project.workflow_event import WorkflowEvent, WorkflowStepEnded, WorkflowStepStarted
+from agent_resolver.project.workflow_event import (
+    WorkflowEvent,
+    WorkflowStepEnded,
+    WorkflowStepStarted,
+)
 from agent_resolver.runtime.event import (
     AnswerReceived,
     AnswerRestarted,
@@ -85,7 +95,8 @@ class TextView:
 
     def __init__(self) -> None:
         self.run = ""
-        # Without a terminal the text is needed only once, when it is known to be the last.
+        # Without a terminal the text is needed only once, when it is known to be the
+        # last.
         self.streams = is_out_terminal()
         self._model = ""
         self._arguments: dict[str, str] = {}
@@ -114,7 +125,8 @@ class TextView:
                 self.run = event.run
                 self._model = event.model
             case RoundStarted():
-                # Every round may answer with text of its own, so what was shown of the last one does not count.
+                # Every round may answer with text of its own, so what was shown of the
+                # last one does not count.
                 self._has_text = False
                 self._show_progress(f"Waiting for {self._model}…")
             case RoundRestarted():
@@ -130,9 +142,12 @@ class TextView:
                 self._show_text("" if self._has_text else event.text)
                 self._end_line()
             case ToolStarted():
-                # The end of a call does not repeat its arguments, so they are kept until then.
+                # The end of a call does not repeat its arguments, so they are kept
+                # until then.
                 self._arguments[event.call] = _short_json(event.arguments)
-                self._show_progress(f"Calling {event.tool} {self._arguments[event.call]}…")
+                self._show_progress(
+                    f"Calling {event.tool} {self._arguments[event.call]}…"
+                )
             case ToolProgressed():
                 self._show_progress(_progress_text(event))
             case ToolEnded():
@@ -144,19 +159,27 @@ class TextView:
             case BudgetNear():
                 self._warn(_budget_text(event))
             case MentionUnresolved():
-                self._warn(f"the mention of {event.mention} stays text: {event.message}")
+                self._warn(
+                    f"the mention of {event.mention} stays text: {event.message}"
+                )
             case ContextCompacted():
                 tokens = f"about {event.tokens_before:,} tokens became {event.tokens_after:,}"
                 self._note(f"summed up {counted(event.messages, 'message')}: {tokens}")
             case CompactionFailed():
-                self._warn(f"the conversation was not summed up: {event.code}: {event.message}")
+                self._warn(
+                    f"the conversation was not summed up: {event.code}: {event.message}"
+                )
             case HandlerFailed():
-                self._warn(f"plugin {event.plugin} failed in {event.handler}: {event.message}")
+                self._warn(
+                    f"plugin {event.plugin} failed in {event.handler}: {event.message}"
+                )
             case RunEnded():
                 self._end_run(event)
             case WorkflowStepStarted():
                 self._start_step(event)
-            case WorkflowStepEnded() if event.termination.code == "length" and event.step < event.steps:
+            case WorkflowStepEnded() if (
+                event.termination.code == "length" and event.step < event.steps
+            ):
                 # The next step is given a text that looks whole, and is not.
                 self._warn(event.termination.message)
 
@@ -204,7 +227,8 @@ class TextView:
 
     def _end_run(self, event: RunEnded) -> None:
         self._end_line()
-        # An interrupted run may say more when it goes on, so its last text is not the result yet.
+        # An interrupted run may say more when it goes on, so its last text is not the
+        # result yet.
         is_over = event.status == "done" and event.termination.code != INTERRUPTED
         if is_over and self._is_last_step and event.text and not self.streams:
             out_piece(event.text if event.text.endswith("\n") else f"{event.text}\n")
@@ -222,7 +246,9 @@ def _progress_text(event: ToolProgressed) -> str:
 
 def _tool_line(event: ToolEnded, arguments: str) -> str:
     # What is done needs no words; why a call was not made is said.
-    reasons = [part for part in (event.code, event.message) if part and event.outcome != "done"]
+    reasons = [
+        part for part in (event.code, event.message) if part and event.outcome != "done"
+    ]
     ended = shorten(": ".join([event.outcome, *reasons]), _MOST_WORDS)
     called = f"{event.tool} {arguments}" if arguments else event.tool
     return f"· {called} → {ended}"

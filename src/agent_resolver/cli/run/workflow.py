@@ -41,10 +41,20 @@ from agent_resolver.project.run import ProjectRuns, open_runs
 from agent_resolver.project.workflow import content_digest, plan_steps, steps_of
 from agent_resolver.project.workflow_progress import kept_workflow
 from agent_resolver.project.workflow_request import WorkflowRequest, WorkflowResult
-from agent_resolver.project.workflow_run import has_changed, resume_workflow, start_workflow
+from agent_resolver.project.workflow_run import (
+    has_changed,
+    resume_workflow,
+    start_workflow,
+)
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.runtime.errors import ResolveError
-from agent_resolver.runtime.run import TOKEN_EXPIRED, ResumeRequest, RunRequest, RunResult, Termination
+from agent_resolver.runtime.run import (
+    TOKEN_EXPIRED,
+    ResumeRequest,
+    RunRequest,
+    RunResult,
+    Termination,
+)
 from agent_resolver.schema.errors import InvalidWorkflow
 from agent_resolver.schema.limit import MAX_WORKFLOW_BYTES
 from agent_resolver.schema.state import FINISHED, RUNS
@@ -72,7 +82,8 @@ class StepRuns:
         while True:
             with self._view.starting():
                 ran = await self._runs.take_step(request, self._view.show)
-            # The same request goes on with the step: its id is known to the journal after the first time.
+            # The same request goes on with the step: its id is known to the journal
+            # after the first time.
             if ran.pending is None or not await self._answers(ran.pending.id):
                 return ran
 
@@ -87,14 +98,25 @@ def run(options: argparse.Namespace) -> int:
             # The workflow is checked before a server is started or a model is asked.
             workflow = _read_workflow(session, catalog, options)
         except InvalidWorkflow as error:
-            raise InvalidFiles([InvalidFile("workflow", options.workflow, error.issues)]) from None
+            raise InvalidFiles(
+                [InvalidFile("workflow", options.workflow, error.issues)]
+            ) from None
         prompt = _prompt_of(options, catalog)
         view = view_of(options)
-        request = WorkflowRequest(prompt=prompt, budget=budget_of(options), streams=view.streams)
-        return run_in_loop(_run_to_end(session, catalog, workflow, request, view, options), session, view, options)
+        request = WorkflowRequest(
+            prompt=prompt, budget=budget_of(options), streams=view.streams
+        )
+        return run_in_loop(
+            _run_to_end(session, catalog, workflow, request, view, options),
+            session,
+            view,
+            options,
+        )
 
 
-def _read_workflow(session: "Session", catalog: "Catalog", options: argparse.Namespace) -> WorkflowSteps:
+def _read_workflow(
+    session: "Session", catalog: "Catalog", options: argparse.Namespace
+) -> WorkflowSteps:
     # It says which agents act, and what they do: a file of another user must not.
     content = read_bounded(options.workflow, MAX_WORKFLOW_BYTES, session.users)
     workflow = parse_workflow(content)
@@ -102,7 +124,8 @@ def _read_workflow(session: "Session", catalog: "Catalog", options: argparse.Nam
         title=workflow.title,
         # The path is absolute, since the run may go on in another folder.
         file=str(Path(options.workflow).absolute()),
-        # The digest lets a later command see that the file is not the one that the run began with.
+        # The digest lets a later command see that the file is not the one that the run
+        # began with.
         digest=content_digest(content),
         steps=steps_of(workflow, agents_of(session, catalog)),
     )
@@ -112,9 +135,13 @@ def _prompt_of(options: argparse.Namespace, catalog: "Catalog") -> str:
     given: str | None = options.agent
     if given is None:
         return ""
-    # With a workflow the first word is the prompt; the name of an agent there is likely a habit of `agent run`.
+    # With a workflow the first word is the prompt; the name of an agent there is likely
+    # a habit of `agent run`.
     if given in {agent.name for agent in catalog.search(Query(), None)}:
-        raise Usage(f"A workflow names its agents itself, and `{given}` is one", "leave it out, or give a prompt")
+        raise Usage(
+            f"A workflow names its agents itself, and `{given}` is one",
+            "leave it out, or give a prompt",
+        )
     return read_prompt(given)
 
 
@@ -129,15 +156,22 @@ async def _run_to_end(  # noqa: PLR0913, PLR0917 - what a command has opened so 
     end_on_sigterm()
     caller = await caller_of(session, options.token_file, session.environment)
     models = models_of(workflow, options.model)
-    async with open_runs(session, catalog, caller=caller, use=tool_use_of(options), models=models) as runs:
+    async with open_runs(
+        session, catalog, caller=caller, use=tool_use_of(options), models=models
+    ) as runs:
         with _hints(session, request.run_id, options):
             if options.check:
-                # Planning asks no model and starts no server, and finds agents that are missing or have no plan.
+                # Planning asks no model and starts no server, and finds agents that are
+                # missing or have no plan.
                 plan_steps(runs.runtime, workflow.steps)
                 _print_steps(workflow, options)
                 return 0
-            steps = StepRuns(runs, view, answers_of(runs, options, CallContext.for_caller(caller)))
-            result = await start_workflow(runs, workflow, request, steps.run_step, view.show)
+            steps = StepRuns(
+                runs, view, answers_of(runs, options, CallContext.for_caller(caller))
+            )
+            result = await start_workflow(
+                runs, workflow, request, steps.run_step, view.show
+            )
     if not options.json:
         _report_end(workflow, result, options)
     return exit_code_of(result.termination)
@@ -161,9 +195,13 @@ async def resume_steps(  # noqa: PLR0913 - what a command has opened so far
 ) -> Termination:
     """Go on with a workflow to its end, or until it waits again, and say how it ended."""
     # The steps come from the state and not from the file, which may have changed since.
-    workflow = session.store.read_now(lambda snapshot: kept_workflow(snapshot, request.run, session.seal))
+    workflow = session.store.read_now(
+        lambda snapshot: kept_workflow(snapshot, request.run, session.seal)
+    )
     if has_changed(workflow, session.users) and not options.json:
-        err(f"{workflow.file} is not as it was; this run goes on by the steps that it began with")
+        err(
+            f"{workflow.file} is not as it was; this run goes on by the steps that it began with"
+        )
     steps = StepRuns(runs, view, answers)
     with _hints(session, request.run, options):
         result = await resume_workflow(runs, request, steps.run_step, view.show)
@@ -187,14 +225,17 @@ def _hints(session: "Session", run: str, options: argparse.Namespace) -> Iterato
         # Looking for the row must not make a state where none is.
         if session.has_state:
             row = session.store.read_now(lambda snapshot: snapshot.get(RUNS, run))
-        # A workflow that was refused before its first step is not kept, and cannot go on.
+        # A workflow that was refused before its first step is not kept, and cannot go
+        # on.
         if row is not None and row.status not in FINISHED:
             then = f"then {go_on_command(run, options)}"
-            refused.hint = f"{refused.hint}; {then}" if refused.hint else f"correct that; {then}"
+            refused.hint = (
+                f"{refused.hint}; {then}" if refused.hint else f"correct that; {then}"
+            )
         raise
 
 
-# What is printed ------------------------------------------------------------------------------------------------------
+# What is printed ----------------------------------------------------------------------
 
 
 def _title_of(workflow: WorkflowSteps) -> str:
@@ -205,16 +246,31 @@ def _print_steps(workflow: WorkflowSteps, options: argparse.Namespace) -> None:
     steps = workflow.steps
     if options.json:
         listed = [
-            {"step": each.number, "heading": each.heading, "agent": each.agent, "line": each.line} for each in steps
+            {
+                "step": each.number,
+                "heading": each.heading,
+                "agent": each.agent,
+                "line": each.line,
+            }
+            for each in steps
         ]
-        out_json({"success": True, "workflow": options.workflow, "title": workflow.title, "steps": listed})
+        out_json(
+            {
+                "success": True,
+                "workflow": options.workflow,
+                "title": workflow.title,
+                "steps": listed,
+            }
+        )
         return
     out(f"✓ {_title_of(workflow)}: {counted(len(steps), 'step')}")
     for step in steps:
         out(f"  {step.number}. {step.heading} ({step.agent})")
 
 
-def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argparse.Namespace) -> None:
+def _report_end(
+    workflow: WorkflowSteps, result: WorkflowResult, options: argparse.Namespace
+) -> None:
     termination = result.termination
     used = describe_use(result.rounds, result.usage, result.cost, result.uncertain)
     count = len(workflow.steps)
@@ -225,7 +281,12 @@ def _report_end(workflow: WorkflowSteps, result: WorkflowResult, options: argpar
         err(f"✓ {_title_of(workflow)}: {counted(count, 'step')}, {used}")
         return
     step = result.step
-    report_stop(f"Step {step.number} of {count}, {step.heading} ({step.agent})", termination, used, result.pending)
+    report_stop(
+        f"Step {step.number} of {count}, {step.heading} ({step.agent})",
+        termination,
+        used,
+        result.pending,
+    )
     # A cancelled workflow is over, so there is nothing to go on with.
     if termination.reason != "cancelled":
         err(f"hint: {_hint_at_going_on(result, options)}")

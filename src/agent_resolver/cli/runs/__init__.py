@@ -21,7 +21,14 @@ from agent_resolver.cli.option import (
 from agent_resolver.cli.run import add_budget, add_model, add_no_input, add_surroundings
 
 # As `ShownStatus` has them: its module is imported only when a command needs it.
-RUN_STATUSES: Final = ("running", "waiting", "interrupted", "done", "failed", "cancelled")
+RUN_STATUSES: Final = (
+    "running",
+    "waiting",
+    "interrupted",
+    "done",
+    "failed",
+    "cancelled",
+)
 _MAX_RUN_ID: Final = 64
 _MAX_DIGITS: Final = 7
 _DEFAULT_LIMIT: Final = 100
@@ -70,7 +77,12 @@ _EXPORT_EXAMPLES = """\
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "runs", "list runs, look at them, go on with them, cancel them", _EXAMPLES)
+    group = add_group(
+        commands,
+        "runs",
+        "list runs, look at them, go on with them, cancel them",
+        _EXAMPLES,
+    )
     _add_list(group)
     show = add_command(group, "show", "show what happened in a run", _SHOW_EXAMPLES)
     _add_run(show)
@@ -78,20 +90,42 @@ def add_to(commands: Commands) -> None:
     _add_resume(group)
     cancel = add_command(group, "cancel", "end runs for good", _CANCEL_EXAMPLES)
     cancel.add_argument(
-        "runs", metavar="RUN", nargs="+", type=run_id_argument, help="their ids, or the beginnings of them"
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        type=run_id_argument,
+        help="their ids, or the beginnings of them",
     )
     _finish(cancel, "cancel")
     _add_replay(group)
-    export = add_command(group, "export", "write all that is kept of a run as one JSON document", _EXPORT_EXAMPLES)
+    export = add_command(
+        group,
+        "export",
+        "write all that is kept of a run as one JSON document",
+        _EXPORT_EXAMPLES,
+    )
     _add_run(export)
-    export.add_argument("-o", "--output", metavar="FILE", type=output_path, help="the file (default: stdout)")
+    export.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=output_path,
+        help="the file (default: stdout)",
+    )
     _finish(export, "export")
 
 
 def _add_list(group: Commands) -> None:
     parser = add_command(group, "list", "list runs, newest first", _LIST_EXAMPLES)
-    parser.add_argument("--status", choices=RUN_STATUSES, metavar="STATUS", help=f"one of {', '.join(RUN_STATUSES)}")
-    parser.add_argument("--agent", metavar="NAME", default="", help="only the runs of this agent")
+    parser.add_argument(
+        "--status",
+        choices=RUN_STATUSES,
+        metavar="STATUS",
+        help=f"one of {', '.join(RUN_STATUSES)}",
+    )
+    parser.add_argument(
+        "--agent", metavar="NAME", default="", help="only the runs of this agent"
+    )
     parser.add_argument(
         "--limit",
         metavar="N",
@@ -103,14 +137,37 @@ def _add_list(group: Commands) -> None:
 
 
 def _add_resume(group: Commands) -> None:
-    parser = add_command(group, "resume", "go on with a run from where it stopped", _RESUME_EXAMPLES)
-    parser.add_argument("chosen", metavar="RUN", nargs="?", type=run_id_argument, help="its id, or the beginning of it")
-    parser.add_argument(
-        "prompt", metavar="PROMPT", nargs="?", help="what the agent shall do now, in place of the calls that were open"
+    parser = add_command(
+        group, "resume", "go on with a run from where it stopped", _RESUME_EXAMPLES
     )
-    parser.add_argument("--ready", action="store_true", help="every run that was answered or interrupted")
-    parser.add_argument("--watch", action="store_true", help="the same, and go on with others as answers come")
-    parser.add_argument("--with-changes", action="store_true", help="go on although the agent changed since")
+    parser.add_argument(
+        "chosen",
+        metavar="RUN",
+        nargs="?",
+        type=run_id_argument,
+        help="its id, or the beginning of it",
+    )
+    parser.add_argument(
+        "prompt",
+        metavar="PROMPT",
+        nargs="?",
+        help="what the agent shall do now, in place of the calls that were open",
+    )
+    parser.add_argument(
+        "--ready",
+        action="store_true",
+        help="every run that was answered or interrupted",
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="the same, and go on with others as answers come",
+    )
+    parser.add_argument(
+        "--with-changes",
+        action="store_true",
+        help="go on although the agent changed since",
+    )
     add_model(parser)
     add_budget(parser)
     add_no_input(parser)
@@ -133,7 +190,12 @@ def _add_replay(group: Commands) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chosen", metavar="RUN", type=run_id_argument, help="its id, or the beginning of it")
+    parser.add_argument(
+        "chosen",
+        metavar="RUN",
+        type=run_id_argument,
+        help="its id, or the beginning of it",
+    )
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
@@ -157,18 +219,30 @@ def run_id_argument(argument: str) -> str:
 def run_limit_argument(argument: str) -> int:
     """The number of runs that are listed, as an option takes it."""
     # The length is bounded first, so that `int` never has to read a very long text.
-    if not (argument.isascii() and argument.isdigit() and len(argument) <= _MAX_DIGITS and int(argument)):
-        raise argparse.ArgumentTypeError(f"expected a number of runs above 0, found {argument!r}")
+    if not (
+        argument.isascii()
+        and argument.isdigit()
+        and len(argument) <= _MAX_DIGITS
+        and int(argument)
+    ):
+        raise argparse.ArgumentTypeError(
+            f"expected a number of runs above 0, found {argument!r}"
+        )
     return int(argument)
 
 
 def _import_and_resume(options: argparse.Namespace) -> int:
     is_for_all = options.ready or options.watch
     if is_for_all == (options.chosen is not None):
-        raise Usage("Say which run: its id, or `--ready`, or `--watch`", "`agent runs list` lists them")
+        raise Usage(
+            "Say which run: its id, or `--ready`, or `--watch`",
+            "`agent runs list` lists them",
+        )
     # One model for all runs would change agents that the operator did not think of.
     if is_for_all and options.model:
-        raise Usage("`--model` is for one run: each of several has its own", "name the run")
+        raise Usage(
+            "`--model` is for one run: each of several has its own", "name the run"
+        )
     # Events are lines of JSON here, so an error has to be one too.
     options.json_lines = options.json
     options.runs_command = "resume"
@@ -176,5 +250,7 @@ def _import_and_resume(options: argparse.Namespace) -> int:
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
-    code: int = import_module(f"agent_resolver.cli.runs.{options.runs_command}").run(options)
+    code: int = import_module(f"agent_resolver.cli.runs.{options.runs_command}").run(
+        options
+    )
     return code

@@ -19,8 +19,13 @@ def run(options: argparse.Namespace) -> int:
     """End runs. All of them are found before the first one ends."""
     with session_of(options) as session:
         store, is_own = existing_store(session), own_runs(session, options)
-        # All ids are looked up in one snapshot, so a misspelled one stops the command before any run ends.
-        chosen = store.read_now(lambda snapshot: [find_run(snapshot, given, is_own) for given in options.runs])
+        # All ids are looked up in one snapshot, so a misspelled one stops the command
+        # before any run ends.
+        chosen = store.read_now(
+            lambda snapshot: [
+                find_run(snapshot, given, is_own) for given in options.runs
+            ]
+        )
         journal = open_journal(session)
 
         async def cancel_all() -> dict[str, "RunStatus"]:

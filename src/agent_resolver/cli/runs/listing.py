@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from agent_resolver.project.session import Session
 
 _INNER: Final = {"lease", "entries"}
-_AWAITED: Final = {"": "a worker", "SIGNAL": "a signal", "TIME": "a time", "RUN": "another run"}
+_AWAITED: Final = {
+    "": "a worker",
+    "SIGNAL": "a signal",
+    "TIME": "a time",
+    "RUN": "another run",
+}
 """What a run of a blueprint waits for apart from people, by its code."""
 
 
@@ -27,13 +32,18 @@ def run(options: argparse.Namespace) -> int:
     """Print the runs, newest first."""
     chosen = RunFilter(status=options.status, agent=options.agent)
     with session_of(options) as session:
-        # One run more than is printed tells whether there are others, without counting them all.
-        found = find_runs(session, chosen, options.limit + 1, readable_runs(session, options))
+        # One run more than is printed tells whether there are others, without counting
+        # them all.
+        found = find_runs(
+            session, chosen, options.limit + 1, readable_runs(session, options)
+        )
     more = "`--limit` lists them, `--status` and `--agent` choose"
     return print_runs(found, options.limit, more, is_json=options.json)
 
 
-def find_runs(session: "Session", chosen: RunFilter, limit: int | None, may_read: MayUse) -> list[ListedRun]:
+def find_runs(
+    session: "Session", chosen: RunFilter, limit: int | None, may_read: MayUse
+) -> list[ListedRun]:
     """The runs that a list is asked for, as far as the person may read them."""
     is_project = bool(session.config_path) or session.has_agent
     if is_project and not session.has_state:
@@ -41,16 +51,21 @@ def find_runs(session: "Session", chosen: RunFilter, limit: int | None, may_read
         return []
     from agent_resolver.cli.audit import existing_store
 
-    return asyncio.run(list_runs(existing_store(session), time.time(), chosen, limit, may_read))
+    return asyncio.run(
+        list_runs(existing_store(session), time.time(), chosen, limit, may_read)
+    )
 
 
-def print_runs(found: list[ListedRun], limit: int | None, more: str, *, is_json: bool) -> int:
+def print_runs(
+    found: list[ListedRun], limit: int | None, more: str, *, is_json: bool
+) -> int:
     """Print a list of runs, cut at the limit; `more` says how to see the others. Returns the exit code."""
     listed = found[:limit]
     if is_json:
         out_json([run_document(each) for each in listed])
         return 0
-    # One moment for all lines: two runs that wait for the same action must not differ in its state.
+    # One moment for all lines: two runs that wait for the same action must not differ
+    # in its state.
     now = SystemClock().now()
     for each in listed:
         out(safe(run_line(each, now)))
@@ -63,9 +78,12 @@ def print_runs(found: list[ListedRun], limit: int | None, more: str, *, is_json:
 
 def run_document(listed: ListedRun) -> dict[str, Any]:
     """A run for programs: its row but for what only matters inside, with keys as in every other JSON."""
-    # All fields are shown but those of the lease and the journal, so that a field added later is not forgotten.
+    # All fields are shown but those of the lease and the journal, so that a field added
+    # later is not forgotten.
     row = msgspec.to_builtins(listed.row)
-    shown = {_camel_case(name): value for name, value in row.items() if name not in _INNER}
+    shown = {
+        _camel_case(name): value for name, value in row.items() if name not in _INNER
+    }
     return {**shown, "status": listed.status, "waitsFor": waiting_document(listed)}
 
 
@@ -80,7 +98,12 @@ def waiting_document(listed: ListedRun) -> dict[str, Any] | None:
     if action is None:
         return None
     state = action.state(SystemClock().now())
-    return {"id": action.id, "type": action.type, "subject": action.subject, "state": state}
+    return {
+        "id": action.id,
+        "type": action.type,
+        "subject": action.subject,
+        "state": state,
+    }
 
 
 def run_line(listed: ListedRun, now: str) -> str:
@@ -92,7 +115,11 @@ def run_line(listed: ListedRun, now: str) -> str:
     part = f", part of {row.parent}" if listed.is_part else ""
     # A blueprint asks no model itself, and a task may not.
     is_asking = row.kind not in {"blueprint", "task"}
-    used = f" {counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}" if is_asking else ""
+    used = (
+        f" {counted(row.rounds, 'round')}, {cost_text(row.cost, row.uncertain)}"
+        if is_asking
+        else ""
+    )
     return f"{row.id} {listed.status} {row.agent} {row.started_at}{used}{waits}{ends}{asked}{part}"
 
 
@@ -103,9 +130,14 @@ def waiting_text(listed: ListedRun, now: str) -> str:
     if action is None and listed.row.waits_for is None:
         code = listed.row.code
         # Any other code says why the run was set aside.
-        return f"waits for {_AWAITED[code]}" if code in _AWAITED else f"is set aside, {code}"
+        return (
+            f"waits for {_AWAITED[code]}"
+            if code in _AWAITED
+            else f"is set aside, {code}"
+        )
     if action is None:
-        # The action may have been removed from the state; its id is then all that is known.
+        # The action may have been removed from the state; its id is then all that is
+        # known.
         return f"waits for {listed.row.waits_for}"
     state = action.state(now)
     answered = "" if state == "open" else f" ({state})"

@@ -23,14 +23,19 @@ from agent_resolver.runtime.journal.replay import Replay
 
 def run(options: argparse.Namespace) -> int:
     """Replay a run, and print the first difference."""
-    # The catalog is that of this folder: a replay compares the run with the agents that are here now.
+    # The catalog is that of this folder: a replay compares the run with the agents that
+    # are here now.
     options.agents = AGENT_FILE
     with session_of(options) as session:
         store, may_read = existing_store(session), readable_runs(session, options)
-        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen, may_read))
+        chosen = store.read_now(
+            lambda snapshot: find_run(snapshot, options.chosen, may_read)
+        )
         catalog = open_catalog_of(session, options)
         try:
-            replay = asyncio.run(replay_of_project(session, catalog, chosen, options.model))
+            replay = asyncio.run(
+                replay_of_project(session, catalog, chosen, options.model)
+            )
         except ResolveError as error:
             error.hint = error.hint or HINTS.get(type(error), "")
             raise
@@ -44,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_replay(replay: Replay) -> None:
-    # A replay without a difference still says how far it came: a run that waits was not replayed to its end.
+    # A replay without a difference still says how far it came: a run that waits was not
+    # replayed to its end.
     if replay.difference is None:
         out(safe(f"{_replayed_part(replay)}, no difference"))
     else:
@@ -52,7 +58,9 @@ def _print_replay(replay: Replay) -> None:
     if replay.notes:
         err(f"note: changed without effect on this run: {', '.join(replay.notes)}")
     if replay.servers:
-        err(f"note: no server was connected: the tools of {', '.join(replay.servers)} were taken as recorded")
+        err(
+            f"note: no server was connected: the tools of {', '.join(replay.servers)} were taken as recorded"
+        )
 
 
 def _replayed_part(replay: Replay) -> str:

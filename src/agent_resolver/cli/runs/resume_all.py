@@ -26,18 +26,21 @@ async def resume_ready(resuming: Resuming) -> int:
     # The code is that of the worst run, as for a command that does several things.
     code = 0
     if is_watching:
-        # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
+        # Hears of what is answered from here on, so that nothing is missed between a
+        # look and the wait.
         await store.woken(PENDING.name, 0.0)
         if not resuming.options.json:
             err("Watching for answers; Ctrl-C ends it")
     while True:
         for listed in await ready.find(AGENT_KINDS, resuming.context):
-            # One that cannot go on is tried again only after something about it changed.
+            # One that cannot go on is tried again only after something about it
+            # changed.
             if refused.get(listed.row.id) == listed.row.changed_at:
                 continue
             ended, word = await _resume_one_of_many(listed, resuming)
             if word == "refused":
-                # The time of the change is kept, so that a refused run is not tried in every look.
+                # The time of the change is kept, so that a refused run is not tried in
+                # every look.
                 refused[listed.row.id] = listed.row.changed_at
             endings[word] += 1
             code = max(code, ended)
@@ -62,14 +65,19 @@ async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[in
     except ResolverError as error:
         # The error of one run is reported and counted, and the runs after it go on.
         if options.json:
-            document = {"code": code_of(error), "message": str(error), "hint": error.hint or None}
+            document = {
+                "code": code_of(error),
+                "message": str(error),
+                "hint": error.hint or None,
+            }
             out_json_line({"success": False, "run": run, "error": document})
         else:
             err(f"✗ {safe(str(error))}")
             if error.hint:
                 err(f"hint: {safe(error.hint)}")
         return 1, "refused"
-    # The summary says `waiting`, the word of `agent runs list`, in place of the reason `suspended`.
+    # The summary says `waiting`, the word of `agent runs list`, in place of the reason
+    # `suspended`.
     word = "waiting" if end.status == "waiting" else end.reason
     code = exit_code_of(end)
     return code, word if code else "done"

@@ -12,13 +12,23 @@ from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out, out_json, safe
 from agent_resolver.cli.reader import readable_runs
-from agent_resolver.cli.run.ending import answer_command, cost_text, go_on_command, uncertain_text
+from agent_resolver.cli.run.ending import (
+    answer_command,
+    cost_text,
+    go_on_command,
+    uncertain_text,
+)
 from agent_resolver.cli.runs.chosen_run import find_run
 from agent_resolver.cli.runs.listing import run_document, waiting_text
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
 from agent_resolver.runtime.run import is_resumable, spent
-from agent_resolver.runtime.run_history import AskedModel, MadeCall, RunHistory, read_history
+from agent_resolver.runtime.run_history import (
+    AskedModel,
+    MadeCall,
+    RunHistory,
+    read_history,
+)
 from agent_resolver.storage.clock import SystemClock
 from agent_resolver.storage.run_listing import ListedRun, look_at_run
 
@@ -31,9 +41,13 @@ def run(options: argparse.Namespace) -> int:
     """Print what happened in a run."""
     with session_of(options) as session:
         store, may_read = existing_store(session), readable_runs(session, options)
-        chosen = store.read_now(lambda snapshot: find_run(snapshot, options.chosen, may_read))
+        chosen = store.read_now(
+            lambda snapshot: find_run(snapshot, options.chosen, may_read)
+        )
         listed = asyncio.run(look_at_run(store, time.time(), chosen))
-        history = store.read_now(lambda snapshot: read_history(snapshot, chosen, session.seal))
+        history = store.read_now(
+            lambda snapshot: read_history(snapshot, chosen, session.seal)
+        )
     # Another process may prune between the reads.
     if listed is None or history is None:
         raise Refusal(f"Run {chosen} was removed a moment ago", "`agent runs list`")
@@ -51,16 +65,20 @@ def _document(listed: ListedRun, history: RunHistory) -> dict[str, Any]:
         "uncertain": folded.state.uncertain,
         "termination": folded.termination,
         "questions": history.questions,
-        # A call may repeat what stands in a secret field of another, so the mask goes over the whole list.
+        # A call may repeat what stands in a secret field of another, so the mask goes
+        # over the whole list.
         "calls": history.mask.redact(msgspec.to_builtins(history.calls)),
         "delegates": [row.id for row in history.delegates],
         "text": history.text,
     }
 
 
-def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Namespace) -> None:
+def _print_history(
+    listed: ListedRun, history: RunHistory, options: argparse.Namespace
+) -> None:
     row, folded = listed.row, history.folded
-    # The use includes the runs that this one delegated to, which its own budget pays for.
+    # The use includes the runs that this one delegated to, which its own budget pays
+    # for.
     used = spent(folded.state)
     out(safe(f"{row.id} {listed.status} {row.agent}"))
     thread = f"{row.thread}, after run {row.continues}" if row.continues else row.thread
@@ -75,8 +93,14 @@ def _print_history(listed: ListedRun, history: RunHistory, options: argparse.Nam
         ("Thread", thread),
         ("Part of", row.parent),
         ("Plan", row.plan),
-        ("Used", f"{counted(rounds, 'round')}, {used.usage.total_tokens:,} tokens, {cost}"),
-        ("Uncertain", uncertain_text(folded.state.uncertain) if folded.state.uncertain else ""),
+        (
+            "Used",
+            f"{counted(rounds, 'round')}, {used.usage.total_tokens:,} tokens, {cost}",
+        ),
+        (
+            "Uncertain",
+            uncertain_text(folded.state.uncertain) if folded.state.uncertain else "",
+        ),
         ("Ended", _ending_text(history)),
     )
     for label, value in facts:
@@ -101,7 +125,8 @@ def _ending_text(history: RunHistory) -> str:
 
 def _print_rounds(history: RunHistory) -> None:
     """Each question to the model, and below it the calls of its answer."""
-    # Calls are grouped by round, since the model asked for them in the answer of that round.
+    # Calls are grouped by round, since the model asked for them in the answer of that
+    # round.
     calls: dict[int, list[MadeCall]] = {}
     for call in history.calls:
         calls.setdefault(call.round, []).append(call)
@@ -120,18 +145,25 @@ def _question_text(question: AskedModel) -> str:
     if question.outcome == "unanswered":
         return f"{question.model} was asked, and no answer came here"
     usage = question.usage
-    tokens = "" if usage is None else f", {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    tokens = (
+        ""
+        if usage is None
+        else f", {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    )
     return f"{question.model}{tokens}, {cost_text(question.cost, 0)}{took}"
 
 
 def _call_text(call: MadeCall, history: RunHistory) -> str:
-    # The text is masked before it is cut: a secret cut in half would not be found any more.
+    # The text is masked before it is cut: a secret cut in half would not be found any
+    # more.
     shown = history.mask.redact(msgspec.json.encode(call.arguments).decode())
     code = f" {call.code}" if call.code else ""
     return f"{call.tool} {shorten(str(shown), _MOST_ARGUMENTS)} → {call.outcome}{code}"
 
 
-def _print_what_next(listed: ListedRun, history: RunHistory, options: argparse.Namespace) -> None:
+def _print_what_next(
+    listed: ListedRun, history: RunHistory, options: argparse.Namespace
+) -> None:
     """Print the action that the run waits for, and the command that lets it go on."""
     row, end = listed.row, history.folded.termination
     # A part of another run goes on with that one.

@@ -28,22 +28,29 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     """Print the settings for a client, or serve until the client goes or the user interrupts."""
     if options.project:
-        # The folder is changed before anything is looked up, so that relative paths mean the same as for an operator
-        # there.
+        # The folder is changed before anything is looked up, so that relative paths
+        # mean the same as for an operator there.
         os.chdir(folder_of(options.project))
     if options.lock and not options.tools_of:
-        raise Usage("`--lock` names the lock of an agent file", "name that with `--tools-of`")
+        raise Usage(
+            "`--lock` names the lock of an agent file", "name that with `--tools-of`"
+        )
     # The settings for a client are printed without opening what the server would serve.
     if options.print_config:
         return _print_config(options)
-    # The supervisor starts this command again for each process, and needs nothing of what follows.
+    # The supervisor starts this command again for each process, and needs nothing of
+    # what follows.
     if options.processes > 1:
         return _supervise(options)
     import anyio
 
     gc.enable()  # Commands live for moments and do without; this one lives on.
     # Logs go to stderr: over stdio, MCP keeps stdout for its messages alone.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
     anyio.run(_serve_until_end, options)
     return 0
 
@@ -60,27 +67,45 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             err(f"warning: {server} is not there: {problem}")
         if ready.url is not None:
             tools_too = f" and {counted(ready.tools, 'tool')}" if ready.tools else ""
-            words = f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}"
-            # A process of a supervisor reports through the channel, and the supervisor prints it once for all.
+            words = (
+                f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}"
+            )
+            # A process of a supervisor reports through the channel, and the supervisor
+            # prints it once for all.
             if channel is None:
                 err(words)
             else:
                 channel.sendall(words.encode())
         elif is_typed:
             err("Waiting for messages of an MCP client on stdin; Ctrl-C ends it")
-            err("hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself")
-        # What is there now stays: looking through it again and again for garbage would only cost time.
+            err(
+                "hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself"
+            )
+        # What is there now stays: looking through it again and again for garbage would
+        # only cost time.
         gc.freeze()
 
     with ExitStack() as stack:
         session = stack.enter_context(_session_of_tools(options))
-        # The agents are those of this folder, also where the tools are those of an agent file elsewhere.
-        here = session if session.folder == os.getcwd() else stack.enter_context(session_here(options))
-        # A client that starts the server waits for its first answer; an operator waits for the address.
-        catalog = open_catalog_of(here, options, may_be_empty=_has_own_tools(session), may_be_late=not options.http)
+        # The agents are those of this folder, also where the tools are those of an
+        # agent file elsewhere.
+        here = (
+            session
+            if session.folder == os.getcwd()
+            else stack.enter_context(session_here(options))
+        )
+        # A client that starts the server waits for its first answer; an operator waits
+        # for the address.
+        catalog = open_catalog_of(
+            here,
+            options,
+            may_be_empty=_has_own_tools(session),
+            may_be_late=not options.http,
+        )
         how = Serving(
             http=options.http,
-            # Processes of one supervisor share the address as well, whether they were asked to or not.
+            # Processes of one supervisor share the address as well, whether they were
+            # asked to or not.
             is_shared=options.shared or channel is not None,
             listening=listening,
             channel=channel,
@@ -97,17 +122,24 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
         await serve_session(session, catalog, how, options.index or INDEX)
 
 
-def _handed_sockets(options: argparse.Namespace) -> "tuple[socket.socket | None, socket.socket | None]":
+def _handed_sockets(
+    options: argparse.Namespace,
+) -> "tuple[socket.socket | None, socket.socket | None]":
     """The socket that this process listens on and the one to its supervisor, where it has one."""
     if options.serve_on is None:
         return None, None
     import socket
 
     try:
-        # Both numbers come from the command line, so files that are no sockets are refused in plain words.
-        listening, channel = (socket.socket(fileno=number) for number in options.serve_on)
+        # Both numbers come from the command line, so files that are no sockets are
+        # refused in plain words.
+        listening, channel = (
+            socket.socket(fileno=number) for number in options.serve_on
+        )
     except OSError as error:
-        raise Usage("`--serve-on` is for server processes that `--processes` starts") from error
+        raise Usage(
+            "`--serve-on` is for server processes that `--processes` starts"
+        ) from error
     return listening, channel
 
 
@@ -119,10 +151,12 @@ def _supervise(options: argparse.Namespace) -> int:
     from agent_resolver.server.supervisor import Supervisor, child_command
 
     count = options.processes
-    # The socket is bound once, here, and every process inherits it: the port stays open while they are exchanged.
+    # The socket is bound once, here, and every process inherits it: the port stays open
+    # while they are exchanged.
     with open_listener(*options.http, is_shared=options.shared) as listening:
         supervisor = Supervisor(
-            # The processes get the same command line; the supervisor adds the option that names their files.
+            # The processes get the same command line; the supervisor adds the option
+            # that names their files.
             child_command(sys.argv[1:]),
             listening,
             count,
@@ -139,7 +173,9 @@ def _has_own_tools(session: "Session") -> bool:
 
 def _session_of_tools(options: argparse.Namespace) -> "Session":
     # In this form it differs from the default, and so must be there.
-    options.agents = os.path.normpath(options.tools_of) if options.tools_of else AGENT_FILE
+    options.agents = (
+        os.path.normpath(options.tools_of) if options.tools_of else AGENT_FILE
+    )
     return session_of(options)
 
 
@@ -154,17 +190,23 @@ def _print_config(options: argparse.Namespace) -> int:
         variables = variables_of(session.config, session.environment)
     if not roots and not find_config("."):
         raise Usage("There are no agent files to serve", "name a folder with `--root`")
-    # A client that calls an address needs no command, as the operator starts that server.
+    # A client that calls an address needs no command, as the operator starts that
+    # server.
     if options.http:
         entry = ClientEntry(name=NAME, url=mcp_url(*options.http), wire="http")
     else:
-        entry = ClientEntry(name=NAME, command=_command_for_client(options, roots), variables=variables)
-    # The settings are written as if the client had none yet, so that they can be pasted or merged.
+        entry = ClientEntry(
+            name=NAME, command=_command_for_client(options, roots), variables=variables
+        )
+    # The settings are written as if the client had none yet, so that they can be pasted
+    # or merged.
     out_text(write_entries(CLIENTS[options.print_config], "", [entry], ""))
     return 0
 
 
-def _command_for_client(options: argparse.Namespace, roots: Sequence[str]) -> tuple[str, ...]:
+def _command_for_client(
+    options: argparse.Namespace, roots: Sequence[str]
+) -> tuple[str, ...]:
     # The command names every path as absolute: a client may start it in any folder.
     return ServeCommand(
         roots=roots,
@@ -180,4 +222,9 @@ def _command_for_client(options: argparse.Namespace, roots: Sequence[str]) -> tu
 
 def _flags_of(options: argparse.Namespace) -> dict[str, bool]:
     """The options without a value that a client has to start the server with too."""
-    return {"--inbox": options.inbox, "--run": options.runs, "--strict": options.strict, "--trust": options.trust}
+    return {
+        "--inbox": options.inbox,
+        "--run": options.runs,
+        "--strict": options.strict,
+        "--trust": options.trust,
+    }

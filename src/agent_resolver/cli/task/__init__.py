@@ -92,24 +92,49 @@ exit codes:
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    group = add_group(commands, "task", "turn a request into an approved, executed plan", _EXAMPLES)
+    group = add_group(
+        commands, "task", "turn a request into an approved, executed plan", _EXAMPLES
+    )
     _add_start(group)
     _add_list(group)
-    show = add_command(group, "show", "show a task, and what it waits for", _SHOW_EXAMPLES)
+    show = add_command(
+        group, "show", "show a task, and what it waits for", _SHOW_EXAMPLES
+    )
     _add_chosen(show)
     _finish(show, "show")
     resume = add_command(group, "resume", "go on with a task", _RESUME_EXAMPLES)
     _add_chosen(resume)
     _add_driving(resume, "resume")
     run = add_command(group, "run", "go on with every task that can", _RUN_EXAMPLES)
-    run.add_argument("--watch", action="store_true", help="stay, and go on with others as answers come")
+    run.add_argument(
+        "--watch",
+        action="store_true",
+        help="stay, and go on with others as answers come",
+    )
     _add_driving(run, "ready")
     cancel = add_command(group, "cancel", "end tasks for good", _CANCEL_EXAMPLES)
-    cancel.add_argument("tasks", metavar="TASK", nargs="+", type=run_id_argument, help="their ids, or beginnings")
+    cancel.add_argument(
+        "tasks",
+        metavar="TASK",
+        nargs="+",
+        type=run_id_argument,
+        help="their ids, or beginnings",
+    )
     _finish(cancel, "cancel")
-    export = add_command(group, "export", "write the evidence of a task as one document", _EXPORT_EXAMPLES)
+    export = add_command(
+        group,
+        "export",
+        "write the evidence of a task as one document",
+        _EXPORT_EXAMPLES,
+    )
     _add_chosen(export)
-    export.add_argument("-o", "--output", metavar="FILE", type=output_path, help="the file (default: stdout)")
+    export.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=output_path,
+        help="the file (default: stdout)",
+    )
     export.add_argument(
         "--format",
         choices=("json", "oscal"),
@@ -117,37 +142,83 @@ def add_to(commands: Commands) -> None:
         help="the evidence itself, or OSCAL assessment results made of it (default: json)",
     )
     _finish(export, "export")
-    skills = add_command(group, "skills", "check the prompts of the planner and their versions", _SKILLS_EXAMPLES)
-    skills.add_argument("folder", metavar="DIR", nargs="?", help="their folder (default: `reasoner.skills`)")
+    skills = add_command(
+        group,
+        "skills",
+        "check the prompts of the planner and their versions",
+        _SKILLS_EXAMPLES,
+    )
+    skills.add_argument(
+        "folder",
+        metavar="DIR",
+        nargs="?",
+        help="their folder (default: `reasoner.skills`)",
+    )
     add_agents(skills)
     add_project(skills)
     add_trust(skills)
     add_json(skills)
     # `skills` reads prompts and no task, so it takes no token.
     skills.set_defaults(run=_import_and_run, task_command="skills")
-    verify = add_command(group, "verify", "check the evidence that `agent task export` wrote", _VERIFY_EXAMPLES)
+    verify = add_command(
+        group,
+        "verify",
+        "check the evidence that `agent task export` wrote",
+        _VERIFY_EXAMPLES,
+    )
     verify.add_argument("file", metavar="FILE", help="the evidence, as JSON")
-    verify.add_argument("--state", action="store_true", help="also compare it with the state of this project")
+    verify.add_argument(
+        "--state",
+        action="store_true",
+        help="also compare it with the state of this project",
+    )
     _finish(verify, "verify")
 
 
 def _add_start(group: Commands) -> None:
-    parser = add_command(group, "start", "start a task, and bring it to its end or its first question", _START_EXAMPLES)
-    parser.add_argument("request", metavar="REQUEST", help="what shall be done, in your own words; - for stdin")
+    parser = add_command(
+        group,
+        "start",
+        "start a task, and bring it to its end or its first question",
+        _START_EXAMPLES,
+    )
+    parser.add_argument(
+        "request",
+        metavar="REQUEST",
+        help="what shall be done, in your own words; - for stdin",
+    )
     parser.add_argument(
         "--environment",
         choices=_ENVIRONMENTS,
         help="where the plan acts (default: `reasoner.environment`, which is dev); prd takes a verified token",
     )
-    parser.add_argument("--incident", metavar="FILE", help="a JSON file with the incident that the task belongs to")
-    parser.add_argument("--trace-id", metavar="HEX", help="the trace that the task belongs to: 32 hexadecimal digits")
+    parser.add_argument(
+        "--incident",
+        metavar="FILE",
+        help="a JSON file with the incident that the task belongs to",
+    )
+    parser.add_argument(
+        "--trace-id",
+        metavar="HEX",
+        help="the trace that the task belongs to: 32 hexadecimal digits",
+    )
     _add_driving(parser, "start")
 
 
 def _add_driving(parser: argparse.ArgumentParser, module: str) -> None:
     """Add the options of a command that runs stages."""
-    parser.add_argument("--max-iterations", metavar="N", type=_positive, help="how often the planner may be asked")
-    parser.add_argument("--token-limit", metavar="N", type=_positive, help="how many tokens models may use")
+    parser.add_argument(
+        "--max-iterations",
+        metavar="N",
+        type=_positive,
+        help="how often the planner may be asked",
+    )
+    parser.add_argument(
+        "--token-limit",
+        metavar="N",
+        type=_positive,
+        help="how many tokens models may use",
+    )
     add_tool_use(parser)
     add_governed(parser)
     add_json(parser)
@@ -156,7 +227,12 @@ def _add_driving(parser: argparse.ArgumentParser, module: str) -> None:
 
 def _add_list(group: Commands) -> None:
     parser = add_command(group, "list", "list tasks, newest first", _LIST_EXAMPLES)
-    parser.add_argument("--status", choices=RUN_STATUSES, metavar="STATUS", help=f"one of {', '.join(RUN_STATUSES)}")
+    parser.add_argument(
+        "--status",
+        choices=RUN_STATUSES,
+        metavar="STATUS",
+        help=f"one of {', '.join(RUN_STATUSES)}",
+    )
     parser.add_argument(
         "--limit",
         metavar="N",
@@ -168,7 +244,12 @@ def _add_list(group: Commands) -> None:
 
 
 def _add_chosen(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chosen", metavar="TASK", type=run_id_argument, help="its id, or the beginning of it")
+    parser.add_argument(
+        "chosen",
+        metavar="TASK",
+        type=run_id_argument,
+        help="its id, or the beginning of it",
+    )
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
@@ -182,12 +263,17 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
 
 
 def _positive(text: str) -> int:
-    # The length is bounded before `int` reads the text; decimals of other scripts pass `isdecimal`, hence `isascii`.
-    if not (text.isdecimal() and text.isascii() and 0 < len(text) <= 9 and int(text) > 0):  # noqa: PLR2004
+    # The length is bounded before `int` reads the text; decimals of other scripts pass
+    # `isdecimal`, hence `isascii`.
+    if not (
+        text.isdecimal() and text.isascii() and 0 < len(text) <= 9 and int(text) > 0  # noqa: PLR2004
+    ):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number of 1 or more")
     return int(text)
 
 
 def _import_and_run(options: argparse.Namespace) -> int:
-    code: int = import_module(f"agent_resolver.cli.task.{options.task_command}").run(options)
+    code: int = import_module(f"agent_resolver.cli.task.{options.task_command}").run(
+        options
+    )
     return code

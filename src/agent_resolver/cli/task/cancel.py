@@ -20,19 +20,33 @@ def run(options: argparse.Namespace) -> int:
     with session_of(options) as session:
 
         async def cancel_all() -> list["TaskView"]:
-            # The caller decides which tasks can be named at all, and so is found out first.
+            # The caller decides which tasks can be named at all, and so is found out
+            # first.
             caller = await caller_of(session, options.token_file, session.environment)
             # A task may be named twice.
-            chosen = list(dict.fromkeys(find_task(session, given, caller) for given in options.tasks))
+            chosen = list(
+                dict.fromkeys(
+                    find_task(session, given, caller) for given in options.tasks
+                )
+            )
             tasks = kept_tasks(session)
             return [await tasks.cancel(each, caller) for each in chosen]
 
         views = asyncio.run(cancel_all())
     if options.json:
-        out_json({"success": True, "tasks": {view.state.task_id: view.row.status for view in views}})
+        out_json(
+            {
+                "success": True,
+                "tasks": {view.state.task_id: view.row.status for view in views},
+            }
+        )
         return 0
     for view in views:
         # Another process has it, and looks once a second.
-        later = "" if view.row.status == "cancelled" else ": the process that has it ends it"
+        later = (
+            ""
+            if view.row.status == "cancelled"
+            else ": the process that has it ends it"
+        )
         out(safe(f"✓ {view.state.task_id} {view.row.status}{later}"))
     return 0

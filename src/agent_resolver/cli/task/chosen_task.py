@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from agent_resolver.schema.caller import Caller
 
 
-def find_task(session: "Session", given: str, caller: "Caller", *, is_worker: bool = False) -> str:
+def find_task(
+    session: "Session", given: str, caller: "Caller", *, is_worker: bool = False
+) -> str:
     """The id of the one task of the caller whose id is `given`, or begins with it.
 
     Args:
@@ -28,8 +30,13 @@ def find_task(session: "Session", given: str, caller: "Caller", *, is_worker: bo
     """
 
     def find(snapshot: Snapshot) -> str:
-        # The tasks of others are left out before the search, so that no message names one of theirs.
-        rows = [row for row in snapshot.find(RUNS, {"kind": "task"}) if is_worker or may_read_run(row, caller)]
+        # The tasks of others are left out before the search, so that no message names
+        # one of theirs.
+        rows = [
+            row
+            for row in snapshot.find(RUNS, {"kind": "task"})
+            if is_worker or may_read_run(row, caller)
+        ]
         return _find([row.id for row in rows], given)
 
     return existing_store(session).read_now(find)
@@ -44,6 +51,8 @@ def _find(known: list[str], given: str) -> str:
         raise Refusal(f"There is no task {given}", hint, "UNKNOWN_TASK")
     if len(found) > 1:
         raise Refusal(
-            f"Several tasks begin with {given}: {', '.join(found[:5])}", "give more of the id", "AMBIGUOUS_TASK"
+            f"Several tasks begin with {given}: {', '.join(found[:5])}",
+            "give more of the id",
+            "AMBIGUOUS_TASK",
         )
     return found[0]

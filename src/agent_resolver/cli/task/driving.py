@@ -37,7 +37,9 @@ def drive(options: argparse.Namespace, words: str, work: Work) -> int:
             code = TERMINATED
         except KeyboardInterrupt:
             code = INTERRUPTED
-    err("interrupted: `agent task list --status interrupted` shows it, `agent task resume` goes on")
+    err(
+        "interrupted: `agent task list --status interrupted` shows it, `agent task resume` goes on"
+    )
     return code
 
 
@@ -46,21 +48,26 @@ def _require_extra() -> None:
     from importlib.util import find_spec
 
     found = None
-    # `find_spec` imports the packages above the module, and fails if one of them is missing.
+    # `find_spec` imports the packages above the module, and fails if one of them is
+    # missing.
     with suppress(ModuleNotFoundError):
         found = find_spec("langgraph.checkpoint.sqlite")
     if found is None:
         raise MissingExtra("langgraph", "reasoner")
 
 
-async def _drive(session: "Session", options: argparse.Namespace, words: str, work: Work) -> int:
+async def _drive(
+    session: "Session", options: argparse.Namespace, words: str, work: Work
+) -> int:
     from agent_resolver.project.task import open_tasks
 
     end_on_sigterm()
     caller = await caller_or_worker(session, options.token_file, session.environment)
     limits = _limits(session, options)
     with status_line(words, is_shown=not (options.json or options.verbose)):
-        async with open_tasks(session, caller, limits, seconds=options.timeout) as opened:
+        async with open_tasks(
+            session, caller, limits, seconds=options.timeout
+        ) as opened:
             return await work(opened, caller)
 
 
@@ -76,7 +83,8 @@ def _limits(session: "Session", options: argparse.Namespace) -> GuardrailLimits:
 
     usual = limits_of_settings(session)
     return GuardrailLimits(
-        # The option takes the place of the setting also where it is higher: a halted task goes on with a higher limit.
+        # The option takes the place of the setting also where it is higher: a halted
+        # task goes on with a higher limit.
         max_iterations=options.max_iterations or usual.max_iterations,
         token_limit=options.token_limit or usual.token_limit,
     )

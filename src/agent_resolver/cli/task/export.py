@@ -24,9 +24,12 @@ def run(options: argparse.Namespace) -> int:
         if options.output is not None:
             require_target(options.output, session)
         evidence = asyncio.run(_evidence(session, options))
-    # A faulty document is written all the same; the warning says at once why it will not verify.
+    # A faulty document is written all the same; the warning says at once why it will
+    # not verify.
     _warn_of_faults(evidence)
-    content = evidence_json(evidence) if options.format == "json" else _oscal_json(evidence)
+    content = (
+        evidence_json(evidence) if options.format == "json" else _oscal_json(evidence)
+    )
     if options.output is None:
         out_text(content.decode())
         return 0
@@ -42,7 +45,9 @@ def _warn_of_faults(evidence: TaskEvidence) -> None:
     faults = evidence_faults(evidence)
     if faults:
         err(safe(f"warning: The evidence does not hold: {faults[0]}"))
-        err("hint: its records were pruned, or the state was edited: `agent audit verify` checks the trail")
+        err(
+            "hint: its records were pruned, or the state was edited: `agent audit verify` checks the trail"
+        )
 
 
 async def _evidence(session: "Session", options: argparse.Namespace) -> TaskEvidence:

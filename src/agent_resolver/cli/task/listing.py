@@ -28,7 +28,9 @@ def run(options: argparse.Namespace) -> int:
     if not listed:
         err("No tasks")
     if len(found) > len(listed):
-        err(f"hint: there are more than {options.limit}: `--limit` lists them, `--status` chooses")
+        err(
+            f"hint: there are more than {options.limit}: `--limit` lists them, `--status` chooses"
+        )
     return 0
 
 
@@ -36,14 +38,18 @@ async def _found(session: "Session", options: argparse.Namespace) -> list[Listed
     caller = await caller_of(session, options.token_file, session.environment)
     is_project = bool(session.config_path) or session.has_agent
     if is_project and not session.has_state:
-        # Where no task was started yet, there is no state, and looking must not make one.
+        # Where no task was started yet, there is no state, and looking must not make
+        # one.
         return []
     from agent_resolver.cli.audit import existing_store
 
     chosen = RunFilter(status=options.status, kind="task")
-    # The list is cut only after the rows were filtered: the newest ones may all be those of others.
+    # The list is cut only after the rows were filtered: the newest ones may all be
+    # those of others.
     rows = await list_runs(existing_store(session), time.time(), chosen, None)
-    return [each for each in rows if may_read_run(each.row, caller)][: options.limit + 1]
+    return [each for each in rows if may_read_run(each.row, caller)][
+        : options.limit + 1
+    ]
 
 
 def _document(listed: ListedRun) -> dict[str, Any]:
@@ -59,7 +65,9 @@ def _document(listed: ListedRun) -> dict[str, Any]:
         "code": row.code,
         "cycles": row.rounds,
         "tokens": row.tokens,
-        "waits_for": None if action is None else {"id": action.id, "type": action.type, "message": action.message},
+        "waits_for": None
+        if action is None
+        else {"id": action.id, "type": action.type, "message": action.message},
         "started_at": row.started_at,
         "changed_at": row.changed_at,
     }
@@ -68,8 +76,14 @@ def _document(listed: ListedRun) -> dict[str, Any]:
 def _line(listed: ListedRun) -> str:
     row = listed.row
     action = listed.action
-    waits = f", waits for {action.type} {action.id}" if action is not None and listed.status == "waiting" else ""
+    waits = (
+        f", waits for {action.type} {action.id}"
+        if action is not None and listed.status == "waiting"
+        else ""
+    )
     code = f", {row.code}" if row.code and not waits else ""
     # A task that has ended is at no stage that a person could act on.
     place = "" if row.stage in {"done", "failed"} else f" at {row.stage}"
-    return f"{row.id} {listed.status}{place} in {row.agent} {row.started_at}{waits}{code}"
+    return (
+        f"{row.id} {listed.status}{place} in {row.agent} {row.started_at}{waits}{code}"
+    )

@@ -24,34 +24,49 @@ _LOOK_SECONDS: Final = 30.0
 
 def run(options: argparse.Namespace) -> int:
     """Go on with all tasks that were answered or interrupted; a watcher stays until it is interrupted itself."""
-    # This session is for looking at rows between two tasks; `drive` opens one of its own.
+    # This session is for looking at rows between two tasks; `drive` opens one of its
+    # own.
     with session_of(options) as session:
         is_worker = acts_as_worker(session, options)
 
         async def work(opened: "OpenTasks", caller: "Caller") -> int:
-            return await _run_ready(session, opened, caller, options, is_worker=is_worker)
+            return await _run_ready(
+                session, opened, caller, options, is_worker=is_worker
+            )
 
         return drive(options, "Going on with tasks", work)
 
 
 async def _run_ready(
-    session: "Session", opened: "OpenTasks", caller: "Caller", options: argparse.Namespace, *, is_worker: bool
+    session: "Session",
+    opened: "OpenTasks",
+    caller: "Caller",
+    options: argparse.Namespace,
+    *,
+    is_worker: bool,
 ) -> int:
     store = session.store
-    # The inbox is that of the open tools, which can look for secrets that were set meanwhile.
+    # The inbox is that of the open tools, which can look for secrets that were set
+    # meanwhile.
     ready = ReadyRuns(store=store, inbox=opened.tools.inbox)
     tried: dict[str, str] = {}
     code = 0
     if options.watch:
-        # Hears of what is answered from here on, so that nothing is missed between a look and the wait.
+        # Hears of what is answered from here on, so that nothing is missed between a
+        # look and the wait.
         await store.woken(PENDING.name, 0.0)
     while True:
         for listed in await ready.find({"task"}, opened.tools.context):
-            # One that cannot go on is tried again only after something about it changed.
+            # One that cannot go on is tried again only after something about it
+            # changed.
             if tried.get(listed.row.id) == listed.row.changed_at:
                 continue
-            code = max(code, await _resume_one(listed, opened, caller, options, is_worker=is_worker))
-            # The row is read again: driving the task has changed it, and the next look compares with what it is then.
+            code = max(
+                code,
+                await _resume_one(listed, opened, caller, options, is_worker=is_worker),
+            )
+            # The row is read again: driving the task has changed it, and the next look
+            # compares with what it is then.
             tried[listed.row.id] = _changed_at(session, listed.row.id)
         if not options.watch:
             return code
@@ -64,14 +79,25 @@ def _changed_at(session: "Session", task: str) -> str:
 
 
 async def _resume_one(
-    listed: ListedRun, opened: "OpenTasks", caller: "Caller", options: argparse.Namespace, *, is_worker: bool
+    listed: ListedRun,
+    opened: "OpenTasks",
+    caller: "Caller",
+    options: argparse.Namespace,
+    *,
+    is_worker: bool,
 ) -> int:
     task = listed.row.id
     try:
         view = await opened.tasks.resume(task, caller, is_worker=is_worker)
     except ResolverError as error:
         if options.json:
-            out_json_line({"success": False, "task_id": task, "error": {"code": code_of(error), "message": str(error)}})
+            out_json_line(
+                {
+                    "success": False,
+                    "task_id": task,
+                    "error": {"code": code_of(error), "message": str(error)},
+                }
+            )
         else:
             err(safe(f"✗ Task {task}: {error}"))
         return 1

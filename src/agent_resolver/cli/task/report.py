@@ -28,11 +28,17 @@ def _print_end(view: "TaskView") -> None:
     show = err if view.status in {"failed", "cancelled"} else out
     words = state.reason or view.row.code
     place = "" if state.stage in {"done", "failed"} else f" at {state.stage}"
-    show(safe(f"{sign} Task {state.task_id} {view.status}{place}{f': {words}' if words else ''}"))
+    show(
+        safe(
+            f"{sign} Task {state.task_id} {view.status}{place}{f': {words}' if words else ''}"
+        )
+    )
     for name, artifact in sorted(state.artifacts.items()):
         out(safe(f"  {artifact.type} {name} {artifact.status}"))
     if view.status == "done" and view.output is not None:
-        out(safe(f"  Output: {msgspec.json.encode(view.output).decode()[:_MAX_OUTPUT]}"))
+        out(
+            safe(f"  Output: {msgspec.json.encode(view.output).decode()[:_MAX_OUTPUT]}")
+        )
     _print_waiting(view)
 
 
@@ -46,11 +52,23 @@ def _print_waiting(view: "TaskView") -> None:
         err(safe(f"hint: {_answer_command(action.id, action.type, action.needs)}"))
     # A halted task waits for no answer: only a higher limit lets it go on.
     if state.halted:
-        option = "--max-iterations" if state.halted == "MAX_ITERATIONS_EXCEEDED" else "--token-limit"
-        err(safe(f"hint: `agent task resume {state.task_id} {option} N` goes on with a higher limit"))
+        option = (
+            "--max-iterations"
+            if state.halted == "MAX_ITERATIONS_EXCEEDED"
+            else "--token-limit"
+        )
+        err(
+            safe(
+                f"hint: `agent task resume {state.task_id} {option} N` goes on with a higher limit"
+            )
+        )
         return
     if state.waits_for_run:
-        err(safe(f"hint: `agent blueprint status {state.waits_for_run}` shows the run of the plan"))
+        err(
+            safe(
+                f"hint: `agent blueprint status {state.waits_for_run}` shows the run of the plan"
+            )
+        )
     err(safe(f"hint: then `agent task resume {state.task_id}`"))
 
 

@@ -23,6 +23,9 @@ def run(options: argparse.Namespace) -> int:
 
         async def work(opened: "OpenTasks", caller: "Caller") -> int:
             task = find_task(session, options.chosen, caller, is_worker=is_worker)
-            return report_end(await opened.tasks.resume(task, caller, is_worker=is_worker), is_json=options.json)
+            return report_end(
+                await opened.tasks.resume(task, caller, is_worker=is_worker),
+                is_json=options.json,
+            )
 
         return drive(options, f"Going on with {options.chosen}", work)

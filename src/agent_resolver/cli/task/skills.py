@@ -11,8 +11,8 @@ from agent_resolver.project.skill import ExaminedSkill, examine_skills, skill_fo
 def run(options: argparse.Namespace) -> int:
     """Report every fault of the prompts that a planner with a model follows."""
     if options.folder is not None:
-        # A folder on the command line is the operator's choice; one from settings must belong to a user who may decide
-        # what runs.
+        # A folder on the command line is the operator's choice; one from settings must
+        # belong to a user who may decide what runs.
         examined = examine_skills(options.folder)
     else:
         with session_of(options) as session:

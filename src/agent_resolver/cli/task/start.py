@@ -28,21 +28,33 @@ def run(options: argparse.Namespace) -> int:
     text = _request(options.request)
     incident = _incident(options.incident)
     # The form is that of W3C Trace Context, in which a trace id of zeros is invalid.
-    if options.trace_id is not None and not (_TRACE.fullmatch(options.trace_id) and int(options.trace_id, 16)):
-        raise Usage(f"`{options.trace_id}` is not a trace id: 32 small hexadecimal digits, not all 0")
+    if options.trace_id is not None and not (
+        _TRACE.fullmatch(options.trace_id) and int(options.trace_id, 16)
+    ):
+        raise Usage(
+            f"`{options.trace_id}` is not a trace id: 32 small hexadecimal digits, not all 0"
+        )
     with session_of(options) as session:
         environment = options.environment or session.config.reasoner.environment
         # A worker acts for those who started tasks, and must not start one itself.
         if acts_as_worker(session, options):
             raise Refusal(
-                "A task is started by a person, and no token was given", "set AGENT_TOKEN, or give --token-file"
+                "A task is started by a person, and no token was given",
+                "set AGENT_TOKEN, or give --token-file",
             )
 
     async def work(opened: "OpenTasks", caller: "Caller") -> int:
         from agent_resolver.reasoner.tasks import TaskRequest
 
-        request = TaskRequest(text=text, environment=environment, incident=incident, trace_id=options.trace_id or "")
-        return report_end(await opened.tasks.start(request, caller), is_json=options.json)
+        request = TaskRequest(
+            text=text,
+            environment=environment,
+            incident=incident,
+            trace_id=options.trace_id or "",
+        )
+        return report_end(
+            await opened.tasks.start(request, caller), is_json=options.json
+        )
 
     return drive(options, "Planning", work)
 
@@ -50,13 +62,15 @@ def run(options: argparse.Namespace) -> int:
 def _request(given: str) -> str:
     text = given
     if given == "-":
-        # So many bytes hold more characters than are taken, whatever characters they are.
+        # So many bytes hold more characters than are taken, whatever characters they
+        # are.
         text = sys.stdin.buffer.read(4 * MAX_INTENT + 1).decode(errors="replace")
     if not text.strip():
         raise Usage("The request is empty", "say what shall be done")
     if len(text) > MAX_INTENT:
         raise Usage(f"A request has at most {MAX_INTENT:,} characters")
-    # An argument may hold surrogates for bytes that are not UTF-8, which cannot be written as JSON.
+    # An argument may hold surrogates for bytes that are not UTF-8, which cannot be
+    # written as JSON.
     return text.encode(errors="replace").decode()
 
 
@@ -64,7 +78,9 @@ def _incident(path: str | None) -> Incident:
     if path is None:
         return Incident()
     try:
-        return msgspec.json.decode(read_bounded(path, _MAX_INCIDENT_BYTES), type=Incident)
+        return msgspec.json.decode(
+            read_bounded(path, _MAX_INCIDENT_BYTES), type=Incident
+        )
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = f"its keys are {', '.join(Incident.__struct_fields__)}"
         raise Refusal(f"`{path}` is not an incident: {error}", hint) from None

@@ -48,12 +48,20 @@ def _read(path: str) -> TaskEvidence:
     try:
         return parse_evidence(read_bounded(path, MAX_EVIDENCE_BYTES))
     except InvalidEvidence as error:
-        words = "; ".join(f"{place(path, issue)}: {issue.message}" for issue in error.issues[:5])
+        words = "; ".join(
+            f"{place(path, issue)}: {issue.message}" for issue in error.issues[:5]
+        )
         hint = "`agent task export TASK -o FILE` writes one; an OSCAL document is for other programs"
-        raise Refusal(safe(f"The file is not the evidence of a task: {words}"), hint, "INVALID_EVIDENCE") from None
+        raise Refusal(
+            safe(f"The file is not the evidence of a task: {words}"),
+            hint,
+            "INVALID_EVIDENCE",
+        ) from None
 
 
-async def _state_faults(session: "Session", options: argparse.Namespace, evidence: TaskEvidence) -> list[EvidenceFault]:
+async def _state_faults(
+    session: "Session", options: argparse.Namespace, evidence: TaskEvidence
+) -> list[EvidenceFault]:
     from agent_resolver.project.evidence import state_faults
     from agent_resolver.project.identity import caller_of
 
@@ -63,7 +71,9 @@ async def _state_faults(session: "Session", options: argparse.Namespace, evidenc
     return await state_faults(session, evidence, caller)
 
 
-def _report(evidence: TaskEvidence, faults: list[EvidenceFault], *, is_compared: bool) -> dict[str, object]:
+def _report(
+    evidence: TaskEvidence, faults: list[EvidenceFault], *, is_compared: bool
+) -> dict[str, object]:
     return {
         "success": not faults,
         "task_id": evidence.task.task_id,
@@ -78,8 +88,15 @@ def _report(evidence: TaskEvidence, faults: list[EvidenceFault], *, is_compared:
 
 def _print_what_holds(evidence: TaskEvidence, *, is_compared: bool) -> None:
     task = evidence.task
-    records, contents = counted(len(evidence.records), "record"), counted(len(evidence.contents), "content")
-    out(safe(f"✓ The evidence of task {task.task_id} holds together: {records}, {contents}, {task.status}"))
+    records, contents = (
+        counted(len(evidence.records), "record"),
+        counted(len(evidence.contents), "content"),
+    )
+    out(
+        safe(
+            f"✓ The evidence of task {task.task_id} holds together: {records}, {contents}, {task.status}"
+        )
+    )
     for plan in evidence.certified:
         out(safe(f"  {_describe_plan(plan)}"))
     if not evidence.certified:
@@ -87,11 +104,16 @@ def _print_what_holds(evidence: TaskEvidence, *, is_compared: bool) -> None:
     if is_compared:
         out("✓ It is what the state of this project says")
     else:
-        err("hint: `--state` compares it with the state of the project; without that, a document can be made up")
+        err(
+            "hint: `--state` compares it with the state of the project; without that, a document can be made up"
+        )
 
 
 def _describe_plan(plan: CertifiedPlan) -> str:
-    rules, tests = counted(len(plan.rules), "rule"), counted(len(plan.tests), "acceptance test")
+    rules, tests = (
+        counted(len(plan.rules), "rule"),
+        counted(len(plan.tests), "acceptance test"),
+    )
     by = ", ".join(approval.by for approval in plan.approvals)
     approved = f", approved by {by}" if by else ""
     done = ", executed" if plan.result else ""

@@ -18,7 +18,11 @@ from agent_resolver.core.tool_definition import (
     definition_parts,
     exceeded_limit,
 )
-from agent_resolver.project.definition import confirmed_tools, read_definitions, write_pins
+from agent_resolver.project.definition import (
+    confirmed_tools,
+    read_definitions,
+    write_pins,
+)
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.index_edit import entry_documents, with_entries
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
@@ -48,7 +52,8 @@ class Change(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """What the tool is called among the tools of all servers."""
-        # The version is taken off from the right: an id may hold no `@`, and tools are named after the id alone.
+        # The version is taken off from the right: an id may hold no `@`, and tools are
+        # named after the id alone.
         return f"{self.server.rpartition('@')[0]}.{self.tool}"
 
     @property
@@ -81,14 +86,18 @@ def run_accept(options: argparse.Namespace) -> int:
             _print_changes(changes)
         code = err_problems(tools)
         _refuse_unreviewable(changes)
-        # The question comes after the review: no operator should be asked about a change that cannot be shown.
+        # The question comes after the review: no operator should be asked about a
+        # change that cannot be shown.
         is_agreed = bool(changes) and _is_agreed(options, len(changes))
         # What is written is what was shown, whatever the server says by now.
         with exclusively_in_folder(session.index_path):
             written = _write_changes(session, changes) if is_agreed else []
         # The record follows the write: the trail must not claim what did not happen.
         if is_agreed:
-            await append_record(session.store, Record(tools.context.run, AuditKind.TOOLS_ACCEPTED, _record(changes)))
+            await append_record(
+                session.store,
+                Record(tools.context.run, AuditKind.TOOLS_ACCEPTED, _record(changes)),
+            )
         _report(options, changes, written, is_agreed=is_agreed)
         return code if is_agreed or not changes else 1
 
@@ -96,8 +105,12 @@ def run_accept(options: argparse.Namespace) -> int:
 
 
 def _changes_of(session: "Session", tools: "OpenTools") -> list[Change]:
-    # A lock without pins of a server says nothing about its tools, so none of them counts as changed.
-    pinned = {f"{entry.server_id}@{entry.version}": entry.tools or {} for entry in session.lockfile.servers}
+    # A lock without pins of a server says nothing about its tools, so none of them
+    # counts as changed.
+    pinned = {
+        f"{entry.server_id}@{entry.version}": entry.tools or {}
+        for entry in session.lockfile.servers
+    }
     kept = read_definitions(session.index_path)
     return [
         Change(
@@ -112,7 +125,9 @@ def _changes_of(session: "Session", tools: "OpenTools") -> list[Change]:
     ]
 
 
-def _believed(kept: Mapping[str, Any] | None, pinned: str | None) -> Mapping[str, Any] | None:
+def _believed(
+    kept: Mapping[str, Any] | None, pinned: str | None
+) -> Mapping[str, Any] | None:
     """The kept text, unless it was edited: then it is not what was pinned."""
     return kept if kept is not None and definition_digest(kept) == pinned else None
 
@@ -120,23 +135,37 @@ def _believed(kept: Mapping[str, Any] | None, pinned: str | None) -> Mapping[str
 def _chosen_changes(changes: Sequence[Change], names: Sequence[str]) -> list[Change]:
     if not names:
         return list(changes)
-    known = {name for change in changes for name in (change.id, change.server.rpartition("@")[0])}
+    known = {
+        name
+        for change in changes
+        for name in (change.id, change.server.rpartition("@")[0])
+    }
     if unknown := [name for name in names if name not in known]:
-        raise Refusal(f"Nothing has changed at `{unknown[0]}`", "`agent tools accept` alone shows every change")
-    return [change for change in changes if change.id in names or change.server.rpartition("@")[0] in names]
+        raise Refusal(
+            f"Nothing has changed at `{unknown[0]}`",
+            "`agent tools accept` alone shows every change",
+        )
+    return [
+        change
+        for change in changes
+        if change.id in names or change.server.rpartition("@")[0] in names
+    ]
 
 
 def _print_changes(changes: Sequence[Change]) -> None:
     for change in changes:
         out(f"{safe(change.id)} ({safe(change.server)}): {change.kind}")
         if change.before is None and change.kind != "added":
-            out("  the text that was pinned is not kept here, so only the present one is shown")
+            out(
+                "  the text that was pinned is not kept here, so only the present one is shown"
+            )
         for line in definition_diff(change.before, change.after):
             out(f"  {safe(line)}")
 
 
 def _refuse_unreviewable(changes: Sequence[Change]) -> None:
-    # What a person cannot read must not be accepted in their name, not even with `--yes`.
+    # What a person cannot read must not be accepted in their name, not even with
+    # `--yes`.
     for change in changes:
         if change.after is None:
             continue
@@ -146,7 +175,10 @@ def _refuse_unreviewable(changes: Sequence[Change]) -> None:
             raise Refusal(message, hint)
         # The difference may be in parts that a diff of lines does not show.
         if not definition_diff(change.before, change.after):
-            raise Refusal(f"The change of {change.id} cannot be shown, so no one can review it", hint)
+            raise Refusal(
+                f"The change of {change.id} cannot be shown, so no one can review it",
+                hint,
+            )
 
 
 def _is_agreed(options: argparse.Namespace, count: int) -> bool:
@@ -163,37 +195,71 @@ def _is_agreed(options: argparse.Namespace, count: int) -> bool:
 
 def _write_changes(session: "Session", changes: Sequence[Change]) -> list[str]:
     raw = session.index_content
-    # The bytes are compared under the lock: an edit that another program made meanwhile must not be lost.
+    # The bytes are compared under the lock: an edit that another program made meanwhile
+    # must not be lost.
     if read_bounded(session.index_path, MAX_INDEX_BYTES) != raw:
-        raise Refusal(f"`{session.index_path}` has changed meanwhile", "look at the change, and accept again")
+        raise Refusal(
+            f"`{session.index_path}` has changed meanwhile",
+            "look at the change, and accept again",
+        )
     documents = entry_documents(raw)
     kept = read_definitions(session.index_path)
     edited: dict[int, dict[str, Any]] = {}
     texts: dict[str, dict[str, Any]] = {}
     for position, server in enumerate(session.listed_servers):
-        found = {change.tool: change.after for change in changes if change.server == str(server)}
+        found = {
+            change.tool: change.after
+            for change in changes
+            if change.server == str(server)
+        }
         if not found:
             continue
         confirmed = confirmed_tools(session.overlay_content, server.id)
         edited[position] = with_pins(documents[position], found, confirmed)
-        # Texts of other tools stay as they are, and those of tools that are gone are dropped.
-        remaining = {tool: text for tool, text in kept.get(str(server), {}).items() if tool not in found}
-        texts[str(server)] = {**remaining, **{tool: text for tool, text in found.items() if text is not None}}
-    return write_pins(session.index_path, with_entries(raw, edited), texts, project=session.root, users=session.users)
+        # Texts of other tools stay as they are, and those of tools that are gone are
+        # dropped.
+        remaining = {
+            tool: text
+            for tool, text in kept.get(str(server), {}).items()
+            if tool not in found
+        }
+        texts[str(server)] = {
+            **remaining,
+            **{tool: text for tool, text in found.items() if text is not None},
+        }
+    return write_pins(
+        session.index_path,
+        with_entries(raw, edited),
+        texts,
+        project=session.root,
+        users=session.users,
+    )
 
 
 def _record(changes: Sequence[Change]) -> dict[str, object]:
-    # A record of the trail stays small, however many tools are accepted at once; the count tells how many were left
-    # out.
+    # A record of the trail stays small, however many tools are accepted at once; the
+    # count tells how many were left out.
     most = 100
     named = {change.id: change.document["found"] for change in changes[:most]}
     return {"accepted": len(changes), "tools": named}
 
 
-def _report(options: argparse.Namespace, changes: Sequence[Change], written: Sequence[str], *, is_agreed: bool) -> None:
+def _report(
+    options: argparse.Namespace,
+    changes: Sequence[Change],
+    written: Sequence[str],
+    *,
+    is_agreed: bool,
+) -> None:
     if options.json:
         documents = [change.document for change in changes]
-        out_json({"success": is_agreed or not changes, "changes": documents, "files": written})
+        out_json(
+            {
+                "success": is_agreed or not changes,
+                "changes": documents,
+                "files": written,
+            }
+        )
     elif not changes:
         out("✓ Every tool is what the lock pins")
     elif not is_agreed:

@@ -3,7 +3,13 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from agent_resolver.capability.certificate import Certificate, Check, Finding, certify, refused
+from agent_resolver.capability.certificate import (
+    Certificate,
+    Check,
+    Finding,
+    certify,
+    refused,
+)
 from agent_resolver.capability.errors import UnsafeCapability
 from agent_resolver.cli.errors import Refusal
 from agent_resolver.cli.option import session_of
@@ -35,7 +41,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         for check in certificate.checks:
             _print_check(check, certificate.tools)
-        out(f"{'Certified' if certificate.success else 'Not certified'}: {counted(certificate.tools, 'tool')}")
+        out(
+            f"{'Certified' if certificate.success else 'Not certified'}: {counted(certificate.tools, 'tool')}"
+        )
     return 0 if certificate.success else 1
 
 
@@ -46,16 +54,31 @@ def _certify_project(session: "Session") -> Certificate:
     try:
         capabilities = load_capabilities(session)
     except UnsafeCapability as error:
-        # A tool that cannot be loaded at all is a failed check, and not an error of the command.
+        # A tool that cannot be loaded at all is a failed check, and not an error of the
+        # command.
         return refused(
-            Finding(tool=error.capability_id, code=each.code, path=each.path, message=each.message)
+            Finding(
+                tool=error.capability_id,
+                code=each.code,
+                path=each.path,
+                message=each.message,
+            )
             for each in error.details
         )
-    blueprints = load_blueprints(session, [capability.descriptor for capability in capabilities])
-    # Blueprints are offered as tools, and so certified as such, without an engine to run them.
-    tools: list[Tool] = [*capabilities, *(DescribedBlueprint(each.descriptor) for each in blueprints)]
+    blueprints = load_blueprints(
+        session, [capability.descriptor for capability in capabilities]
+    )
+    # Blueprints are offered as tools, and so certified as such, without an engine to
+    # run them.
+    tools: list[Tool] = [
+        *capabilities,
+        *(DescribedBlueprint(each.descriptor) for each in blueprints),
+    ]
     if not tools:
-        raise Refusal("There are no tools to certify", "name modules in `[tools] modules` of agent.toml")
+        raise Refusal(
+            "There are no tools to certify",
+            "name modules in `[tools] modules` of agent.toml",
+        )
     return certify(tools, committed_manifest(manifest_path(session)))
 
 
@@ -71,15 +94,22 @@ def _write_certificate(path: str, certificate: object) -> None:
     head = read_head(path, max(map(len, _HEADS)))
     if head and not head.startswith(_HEADS):
         raise Refusal(
-            f"`{path}` exists and was not written by `agent tools certify`", "name another file, or move it away"
+            f"`{path}` exists and was not written by `agent tools certify`",
+            "name another file, or move it away",
         )
     write_atomic(path, [to_json(certificate)])
 
 
 def _print_check(check: Check, tools: int) -> None:
-    count = counted(len(check.findings), "finding") if check.findings else counted(tools, "tool")
+    count = (
+        counted(len(check.findings), "finding")
+        if check.findings
+        else counted(tools, "tool")
+    )
     show = err if check.status == "failed" else out
-    show(f"{_SIGNS[check.status]} {check.name}: {check.note if check.status == 'skipped' else count}")
+    show(
+        f"{_SIGNS[check.status]} {check.name}: {check.note if check.status == 'skipped' else count}"
+    )
     for finding in check.findings:
         err(f"  - {finding}")
     if check.note and check.status != "skipped":

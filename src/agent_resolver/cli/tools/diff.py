@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import out, out_json
 from agent_resolver.core.count import counted, plural
-from agent_resolver.core.manifest_diff import ToolChange, is_breaking, manifest_difference
+from agent_resolver.core.manifest_diff import (
+    ToolChange,
+    is_breaking,
+    manifest_difference,
+)
 from agent_resolver.project.manifest import read_manifest
 from agent_resolver.schema.manifest import MANIFEST_NAME
 
@@ -18,7 +22,8 @@ def run(options: argparse.Namespace) -> int:
     """Compare two manifests, or one with the code."""
     old = _manifest_file(options.old)
     before = read_manifest(old)
-    # The code is loaded only where the second manifest is left out, since that takes a trusted project.
+    # The code is loaded only where the second manifest is left out, since that takes a
+    # trusted project.
     if options.new is None:
         from agent_resolver.cli.tools.manifest import manifest_of_session
 
@@ -56,4 +61,8 @@ def _summarize_changes(changes: Sequence[ToolChange]) -> str:
 
 
 def _manifest_file(path: str) -> str:
-    return os.path.normpath(os.path.join(path, MANIFEST_NAME)) if os.path.isdir(path) else path
+    return (
+        os.path.normpath(os.path.join(path, MANIFEST_NAME))
+        if os.path.isdir(path)
+        else path
+    )

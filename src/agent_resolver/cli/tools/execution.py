@@ -61,19 +61,29 @@ def run_show(options: argparse.Namespace) -> int:
     """Print one descriptor."""
 
     async def work(tools: OpenTools) -> int:
-        with status_line(f"Connecting the server of {options.id}", is_shown=_has_status(options)):
+        with status_line(
+            f"Connecting the server of {options.id}", is_shown=_has_status(options)
+        ):
             found = await tools.registry.look_up(options.id, tools.context.run)
-        refused = next((tool.why for tool in tools.registry.refused() if tool.id == options.id), None)
-        # A refused tool is there: the operator should learn why it may not be called, instead of that it is unknown.
+        refused = next(
+            (tool.why for tool in tools.registry.refused() if tool.id == options.id),
+            None,
+        )
+        # A refused tool is there: the operator should learn why it may not be called,
+        # instead of that it is unknown.
         if found is None and refused is not None:
-            refusal = Refusal(f"{options.id} is refused: {refused.code}: {refused.message}", refused.remedy)
+            refusal = Refusal(
+                f"{options.id} is refused: {refused.code}: {refused.message}",
+                refused.remedy,
+            )
             refusal.details = refused.details
             raise refusal
         if found is None:
             err_problems(tools)
             raise Refusal(
                 f"Unknown tool: {options.id}",
-                _hint_at_similar(tools, options.id) or "list the tools with `agent tools list`",
+                _hint_at_similar(tools, options.id)
+                or "list the tools with `agent tools list`",
             )
         if options.json:
             out_json(found)
@@ -87,20 +97,33 @@ def run_show(options: argparse.Namespace) -> int:
 def run_call(options: argparse.Namespace) -> int:
     """Call a tool and print its structured result."""
     arguments = _parse_arguments(options.arguments)
-    if options.trace_id is not None and not re.fullmatch("[0-9a-f]{32}", options.trace_id):
-        raise Usage("`--trace-id` has 32 hexadecimal digits", "the call that waits has printed it")
+    if options.trace_id is not None and not re.fullmatch(
+        "[0-9a-f]{32}", options.trace_id
+    ):
+        raise Usage(
+            "`--trace-id` has 32 hexadecimal digits",
+            "the call that waits has printed it",
+        )
 
     async def work(tools: OpenTools) -> int:
-        # An approval is bound to the trace of the call that asked for it, which the operator gives here.
+        # An approval is bound to the trace of the call that asked for it, which the
+        # operator gives here.
         trace_id = options.trace_id or tools.context.trace_id
-        with status_line(f"Calling {options.id}", is_shown=_has_status(options)) as status:
+        with status_line(
+            f"Calling {options.id}", is_shown=_has_status(options)
+        ) as status:
             context = structs.replace(
-                tools.context, trace_id=trace_id, key=options.key, progress=partial(_show_progress, status, options.id)
+                tools.context,
+                trace_id=trace_id,
+                key=options.key,
+                progress=partial(_show_progress, status, options.id),
             )
             outcome = await tools.registry.call(options.id, arguments, context)
         # The registry knows no spelling: which tool may have been meant is said here.
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
-            outcome = structs.replace(outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy)
+            outcome = structs.replace(
+                outcome, remedy=_hint_at_similar(tools, options.id) or outcome.remedy
+            )
         if options.json:
             out_json(outcome)
         elif isinstance(outcome, Done):
@@ -128,13 +151,24 @@ def with_tools(
         end_on_sigterm()
         # To look at tools takes no right, and so no token.
         is_known = needs_caller or not session.has_issuer
-        caller = await caller_of(session, options.token_file, session.environment) if is_known else ANONYMOUS
-        opening = open_tools(
-            session, caller=caller, is_connected=is_connected, seconds=options.timeout, verbose=options.verbose
+        caller = (
+            await caller_of(session, options.token_file, session.environment)
+            if is_known
+            else ANONYMOUS
         )
-        # The status line is for connecting alone, while the servers stay open until the work is done.
+        opening = open_tools(
+            session,
+            caller=caller,
+            is_connected=is_connected,
+            seconds=options.timeout,
+            verbose=options.verbose,
+        )
+        # The status line is for connecting alone, while the servers stay open until the
+        # work is done.
         async with AsyncExitStack() as stack:
-            with status_line("Connecting the servers of the lock", is_shown=_has_status(options)):
+            with status_line(
+                "Connecting the servers of the lock", is_shown=_has_status(options)
+            ):
                 tools = await stack.enter_async_context(opening)
             return await work(tools)
 
@@ -154,7 +188,11 @@ def end_on_sigterm() -> None:
 
 
 async def _show_progress(
-    status: StatusLine, tool_id: str, done: float, total: float | None = None, message: str | None = None
+    status: StatusLine,
+    tool_id: str,
+    done: float,
+    total: float | None = None,
+    message: str | None = None,
 ) -> None:
     """Show how far a tool is, as it reports."""
     of_total = "" if total is None else f" of {total:g}"
@@ -173,11 +211,16 @@ def _hint_at_similar(tools: OpenTools, tool_id: str) -> str:
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
-    content = sys.stdin.buffer.read(_MAX_ARGUMENT_BYTES + 1) if text == "-" else os.fsencode(text)
+    content = (
+        sys.stdin.buffer.read(_MAX_ARGUMENT_BYTES + 1)
+        if text == "-"
+        else os.fsencode(text)
+    )
     if len(content) > _MAX_ARGUMENT_BYTES:
         raise Usage(f"The arguments are longer than {_MAX_ARGUMENT_BYTES:,} bytes")
     try:
-        # JSON is parsed to a tree first, so that a fault is reported with its line and column.
+        # JSON is parsed to a tree first, so that a fault is reported with its line and
+        # column.
         tree = parse_json(decode(content))
     except Unreadable as stop:
         raise _bad_arguments([stop.issue]) from None
@@ -191,8 +234,13 @@ def _bad_arguments(issues: Sequence[Issue]) -> Usage:
     # The arguments are not a file: only a fault inside of them has a path.
     named = [str(issue) if issue.at else issue.message for issue in issues]
     places = [f"({issue.line}:{issue.column})" for issue in issues]
-    listed = "; ".join(f"{name} {place}" for name, place in zip(named, places, strict=True))
-    return Usage(f"The arguments are not a JSON object: {listed}", """write them as '{"name": "value"}'""")
+    listed = "; ".join(
+        f"{name} {place}" for name, place in zip(named, places, strict=True)
+    )
+    return Usage(
+        f"The arguments are not a JSON object: {listed}",
+        """write them as '{"name": "value"}'""",
+    )
 
 
 def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
@@ -210,7 +258,8 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
             for tool in tools.registry.refused()
         ],
         "unavailable": [
-            {"server": server, "message": str(problem)} for server, problem in sorted(tools.servers.problems.items())
+            {"server": server, "message": str(problem)}
+            for server, problem in sorted(tools.servers.problems.items())
         ],
     }
 
@@ -231,8 +280,11 @@ def _print_listing(tools: OpenTools, tag: str | None) -> None:
 
 
 def _render_descriptor_line(descriptor: Descriptor) -> str:
-    # Only the first line is shown: descriptions come from servers and may run over pages.
-    summary = shorten(descriptor.description.strip().partition("\n")[0], _MOST_CHARACTERS)
+    # Only the first line is shown: descriptions come from servers and may run over
+    # pages.
+    summary = shorten(
+        descriptor.description.strip().partition("\n")[0], _MOST_CHARACTERS
+    )
     scopes = f" [{', '.join(descriptor.scopes)}]" if descriptor.scopes else ""
     return f"{safe(descriptor.id + scopes)}: {safe(summary)}"
 
@@ -243,8 +295,13 @@ def _print_descriptor(descriptor: Descriptor) -> None:
     if descriptor.labels.kind == "TOOL":
         out(f"  Locked scopes: {safe(', '.join(descriptor.scopes)) or '(none)'}")
     rules = descriptor.rules
-    out(f"  Classification: {rules.classification}{', takes an approval' if rules.takes_approval else ''}")
-    for label, names in (("Caller needs", rules.required_scopes), ("Secrets", rules.secrets)):
+    out(
+        f"  Classification: {rules.classification}{', takes an approval' if rules.takes_approval else ''}"
+    )
+    for label, names in (
+        ("Caller needs", rules.required_scopes),
+        ("Secrets", rules.secrets),
+    ):
         if names:
             out(f"  {label}: {safe(', '.join(names))}")
     if descriptor.rate_limit_per_minute is not None:
@@ -252,13 +309,21 @@ def _print_descriptor(descriptor: Descriptor) -> None:
     for line in descriptor.description.strip().splitlines():
         out(f"  {safe(line)}")
     out("  Arguments:")
-    for line in msgspec.json.format(msgspec.json.encode(descriptor.input_schema)).decode().splitlines():
+    for line in (
+        msgspec.json.format(msgspec.json.encode(descriptor.input_schema))
+        .decode()
+        .splitlines()
+    ):
         out(f"    {safe(line)}")
 
 
 def _err_changed(tools: OpenTools) -> None:
     """Warn of tools that are not what the lock pins, few of many."""
-    changed = [tool for tool in tools.registry.refused() if tool.why.code is AdmissionCode.TOOL_CHANGED]
+    changed = [
+        tool
+        for tool in tools.registry.refused()
+        if tool.why.code is AdmissionCode.TOOL_CHANGED
+    ]
     shown, left_out = condense(changed, lambda _tool: None)
     for tool in shown:
         err(f"warning: {safe(tool.id)} is refused: {safe(tool.why.message)}")
@@ -282,7 +347,9 @@ def err_outcome(outcome: Failed | Pending) -> None:
     if isinstance(outcome, Pending):
         err(f"✗ {outcome.code}: {safe(outcome.message)}")
         until = f", until {outcome.expires_at}" if outcome.expires_at else ""
-        err(f"  Waiting for {outcome.type} {outcome.id} (trace {outcome.trace_id}){until}")
+        err(
+            f"  Waiting for {outcome.type} {outcome.id} (trace {outcome.trace_id}){until}"
+        )
         err(f"  hint: {safe(outcome.remedy)}")
         return
     err(f"✗ {outcome.code}: {safe(outcome.message)}")

@@ -43,7 +43,9 @@ def manifest_of_session(session: "Session") -> Manifest:
     from agent_resolver.registry.manifest import manifest_of
 
     if not (session.config.tools.modules or session.config.tools.blueprints):
-        err("hint: there are no tools here: `[tools] modules` in agent.toml names the modules that have them")
+        err(
+            "hint: there are no tools here: `[tools] modules` in agent.toml names the modules that have them"
+        )
     return manifest_of(own_descriptors(session), resolved_at(None))
 
 
@@ -51,30 +53,46 @@ def _write_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
     head = read_head(path, _HEAD_BYTES)
     if head and not is_manifest(head):
         raise Refusal(
-            f"`{path}` exists and was not written by `agent tools manifest`", "name another file, or move it away"
+            f"`{path}` exists and was not written by `agent tools manifest`",
+            "name another file, or move it away",
         )
     status = "written" if write_atomic(path, [to_json(manifest)]) else "unchanged"
     if as_json:
-        out_json({"success": True, "path": path, "status": status, "digest": manifest.digest})
+        out_json(
+            {"success": True, "path": path, "status": status, "digest": manifest.digest}
+        )
     else:
-        out(f"✓ {path} {status}: {counted(len(manifest.tools), 'tool')}, {manifest.digest}")
+        out(
+            f"✓ {path} {status}: {counted(len(manifest.tools), 'tool')}, {manifest.digest}"
+        )
     return 0
 
 
 def _check_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
-    # A missing file is a fault here: a check that compares with nothing would always pass.
+    # A missing file is a fault here: a check that compares with nothing would always
+    # pass.
     committed = committed_manifest(path)
     if committed is None:
         raise Refusal(
-            f"`{path}` is missing", f"write it with `agent tools manifest --out {_name_file(path)}`, and commit it"
+            f"`{path}` is missing",
+            f"write it with `agent tools manifest --out {_name_file(path)}`, and commit it",
         )
     changes = manifest_difference(committed, manifest)
     if as_json:
-        out_json({"success": not changes, "path": path, "digest": manifest.digest, "changes": changes})
+        out_json(
+            {
+                "success": not changes,
+                "path": path,
+                "digest": manifest.digest,
+                "changes": changes,
+            }
+        )
     elif changes:
         print_changes(path, _CODE, changes)
         err(f"✗ {path} differs from the code")
-        err(f"hint: review what changed, then run `agent tools manifest --out {_name_file(path)}` and commit it")
+        err(
+            f"hint: review what changed, then run `agent tools manifest --out {_name_file(path)}` and commit it"
+        )
     else:
         out(f"✓ {path} is what the code offers: {counted(len(manifest.tools), 'tool')}")
     return 1 if changes else 0

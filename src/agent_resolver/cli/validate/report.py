@@ -8,7 +8,16 @@ from urllib.parse import quote
 from agent_resolver._version import __version__
 from agent_resolver.cli.file_check import Checked
 from agent_resolver.cli.input import AGENT_FILE_LABEL, hint_at_missing
-from agent_resolver.cli.output import condense_issues, err, issue_document, out, out_json, place, safe, shown
+from agent_resolver.cli.output import (
+    condense_issues,
+    err,
+    issue_document,
+    out,
+    out_json,
+    place,
+    safe,
+    shown,
+)
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -42,7 +51,9 @@ def _text_of(file: Checked, options: argparse.Namespace) -> None:
     _err_issues(file, file.notices, options, "")
 
 
-def _err_issues(file: Checked, issues: Sequence[Issue], options: argparse.Namespace, indent: str) -> None:
+def _err_issues(
+    file: Checked, issues: Sequence[Issue], options: argparse.Namespace, indent: str
+) -> None:
     shown, left_out = (issues, []) if options.all else condense_issues(issues)
     excerpt = _Excerpt(file) if options.verbose else None
     for issue in shown:
@@ -56,7 +67,8 @@ class _Excerpt:
     """Lines of a file, split once for all that was found in it."""
 
     def __init__(self, file: Checked) -> None:
-        # The file may not be UTF-8, which is a fault like others and must not keep its line from being shown.
+        # The file may not be UTF-8, which is a fault like others and must not keep its
+        # line from being shown.
         self._lines = (file.content or b"").decode(errors="replace").splitlines()
 
     def err(self, issue: Issue, indent: str) -> None:
@@ -68,9 +80,15 @@ class _Excerpt:
             err(f"{indent}{' ' * len(number)} | {' ' * (issue.column - 1)}^")
 
 
-def _err_issue(line: str, file: Checked, issue: Issue, excerpt: _Excerpt | None) -> None:
+def _err_issue(
+    line: str, file: Checked, issue: Issue, excerpt: _Excerpt | None
+) -> None:
     is_hint = issue.severity is Severity.HINT and issue.hint
-    err(f"{line}; {safe(issue.hint)} ({place(file.path, issue)})" if is_hint else f"{line} ({place(file.path, issue)})")
+    err(
+        f"{line}; {safe(issue.hint)} ({place(file.path, issue)})"
+        if is_hint
+        else f"{line} ({place(file.path, issue)})"
+    )
     indent = " " * (len(line) - len(line.lstrip())) + "  "
     if excerpt:
         excerpt.err(issue, indent)
@@ -102,13 +120,22 @@ def _status_of(file: Checked) -> str:
     return ("valid", "invalid", "unreadable")[file.exit_code]
 
 
-_SARIF_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "note"}
+_SARIF_LEVEL: Final = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.HINT: "note",
+}
 
 
 def _report_sarif(files: Sequence[Checked], _options: argparse.Namespace) -> None:
     """SARIF 2.1.0, as code scanning services read it."""
-    # Every code is declared as a rule, found or not, so that the list does not depend on the files.
-    driver = {"name": "agent-resolver", "version": __version__, "rules": [{"id": code.value} for code in IssueCode]}
+    # Every code is declared as a rule, found or not, so that the list does not depend
+    # on the files.
+    driver = {
+        "name": "agent-resolver",
+        "version": __version__,
+        "rules": [{"id": code.value} for code in IssueCode],
+    }
     results = [_sarif_result(file, issue) for file in files for issue in file.issues]
     # A file that cannot be read has no place, and is reported as a whole.
     results += [_sarif_problem(file) for file in files if file.problem]
@@ -116,8 +143,15 @@ def _report_sarif(files: Sequence[Checked], _options: argparse.Namespace) -> Non
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
-            # Columns count code points; SARIF knows another unit too, so the unit is stated.
-            "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+            # Columns count code points; SARIF knows another unit too, so the unit is
+            # stated.
+            "runs": [
+                {
+                    "tool": {"driver": driver},
+                    "columnKind": "unicodeCodePoints",
+                    "results": results,
+                }
+            ],
         }
     )
 
@@ -127,8 +161,19 @@ def _sarif_result(file: Checked, issue: Issue) -> dict[str, object]:
     return {
         "ruleId": issue.code,
         "level": _SARIF_LEVEL[issue.severity],
-        "message": {"text": f"{issue}. {issue.hint}".removesuffix(" ") if issue.hint else str(issue)},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}, "region": region}}],
+        "message": {
+            "text": f"{issue}. {issue.hint}".removesuffix(" ")
+            if issue.hint
+            else str(issue)
+        },
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(shown(file.path))},
+                    "region": region,
+                }
+            }
+        ],
     }
 
 
@@ -136,11 +181,17 @@ def _sarif_problem(file: Checked) -> dict[str, object]:
     return {
         "level": "error",
         "message": {"text": str(file.problem)},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}}}],
+        "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": quote(shown(file.path))}}}
+        ],
     }
 
 
-_GITHUB_LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.HINT: "notice"}
+_GITHUB_LEVEL: Final = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.HINT: "notice",
+}
 
 
 def _report_github(files: Sequence[Checked], _options: argparse.Namespace) -> None:
@@ -152,11 +203,14 @@ def _report_github(files: Sequence[Checked], _options: argparse.Namespace) -> No
         for issue in file.issues:
             message = f"{issue}\n{issue.hint}" if issue.hint else str(issue)
             level = _GITHUB_LEVEL[issue.severity]
-            out(f"::{level} file={path},line={issue.line},col={issue.column}::{_github_message(message)}")
+            out(
+                f"::{level} file={path},line={issue.line},col={issue.column}::{_github_message(message)}"
+            )
 
 
 def _github_message(text: str) -> str:
-    # The percent sign is escaped first, else the escapes of the others would be escaped once more.
+    # The percent sign is escaped first, else the escapes of the others would be escaped
+    # once more.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -58,7 +58,9 @@ exit codes:
 
 def add_to(commands: Commands) -> None:
     """Declare the commands."""
-    parser = add_command(commands, "worker", "drive runs of every kind until it is stopped", _EXAMPLES)
+    parser = add_command(
+        commands, "worker", "drive runs of every kind until it is stopped", _EXAMPLES
+    )
     parser.add_argument(
         "--capacity",
         metavar="N",
@@ -74,12 +76,19 @@ def add_to(commands: Commands) -> None:
         dest="kinds",
         help=f"only these runs: {', '.join(_KINDS)} (repeatable; default: all)",
     )
-    parser.add_argument("--until-idle", action="store_true", help="end once no run can go on by itself")
     parser.add_argument(
-        "--http", metavar="HOST:PORT", type=address_argument, help="answer /healthz, /readyz and /metrics there"
+        "--until-idle", action="store_true", help="end once no run can go on by itself"
     )
     parser.add_argument(
-        "--allow-remote", action="store_true", help="let HOST be an address that other machines can reach"
+        "--http",
+        metavar="HOST:PORT",
+        type=address_argument,
+        help="answer /healthz, /readyz and /metrics there",
+    )
+    parser.add_argument(
+        "--allow-remote",
+        action="store_true",
+        help="let HOST be an address that other machines can reach",
     )
     add_tool_use(parser)
     add_root(parser)
@@ -88,14 +97,33 @@ def add_to(commands: Commands) -> None:
     parser.set_defaults(run=_import_and_work)
     # Without a command below it, `agent worker` itself works, so the group is optional.
     group = parser.add_subparsers(title="commands", metavar="COMMAND", required=False)
-    listing = add_command(group, "list", "list the workers of this state", _LIST_EXAMPLES)
+    listing = add_command(
+        group, "list", "list the workers of this state", _LIST_EXAMPLES
+    )
     _finish(listing, "listing")
-    drain = add_command(group, "drain", "let workers hand their runs over and end", _DRAIN_EXAMPLES)
-    drain.add_argument("names", metavar="NAME", nargs="*", type=_name_argument, help="their names, or the beginnings")
-    drain.add_argument("--all", action="store_true", dest="drains_all", help="every worker of this state")
+    drain = add_command(
+        group, "drain", "let workers hand their runs over and end", _DRAIN_EXAMPLES
+    )
+    drain.add_argument(
+        "names",
+        metavar="NAME",
+        nargs="*",
+        type=_name_argument,
+        help="their names, or the beginnings",
+    )
+    drain.add_argument(
+        "--all",
+        action="store_true",
+        dest="drains_all",
+        help="every worker of this state",
+    )
     drain.add_argument("--wait", action="store_true", help="wait until they have ended")
     drain.add_argument(
-        "--wait-seconds", metavar="N", type=count_argument, default=600, help="wait no longer than this (default: 600)"
+        "--wait-seconds",
+        metavar="N",
+        type=count_argument,
+        default=600,
+        help="wait no longer than this (default: 600)",
     )
     _finish(drain, "draining")
 
@@ -111,7 +139,9 @@ def _finish(parser: argparse.ArgumentParser, module: str) -> None:
 
 def _name_argument(text: str) -> str:
     if not (text.isalnum() and text.isascii() and len(text) <= _MAX_NAME):
-        raise argparse.ArgumentTypeError(f"`{text[:_MAX_NAME]}` is not the name of a worker")
+        raise argparse.ArgumentTypeError(
+            f"`{text[:_MAX_NAME]}` is not the name of a worker"
+        )
     return text
 
 
@@ -119,7 +149,10 @@ def _import_and_work(options: argparse.Namespace) -> int:
     # From here on each line is an event, and so is an error.
     options.json_lines = options.json
     if options.allow_remote and not options.http:
-        raise Usage("`--allow-remote` is about `--http`", "name the address with `--http HOST:PORT`")
+        raise Usage(
+            "`--allow-remote` is about `--http`",
+            "name the address with `--http HOST:PORT`",
+        )
     return _import_and_run("working", options)
 
 

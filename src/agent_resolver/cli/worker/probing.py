@@ -19,7 +19,9 @@ _CLOSING_SECONDS: Final = 2
 
 
 @asynccontextmanager
-async def serve_probes(session: "Session", worker: "ProjectWorker", options: argparse.Namespace) -> AsyncIterator[str]:
+async def serve_probes(
+    session: "Session", worker: "ProjectWorker", options: argparse.Namespace
+) -> AsyncIterator[str]:
     """Answer probes at the address of `--http` while the worker works; yields the address.
 
     Raises:
@@ -35,10 +37,13 @@ async def serve_probes(session: "Session", worker: "ProjectWorker", options: arg
         from agent_resolver.server.probe import Probes
 
     host, port = options.http
-    # The probes ask for no token, so other machines reach them only if the operator says so.
+    # The probes ask for no token, so other machines reach them only if the operator
+    # says so.
     if not (is_loopback(host) or options.allow_remote):
         message = f"`{host}` can be reached from other machines"
-        raise CannotServe(message, "bind 127.0.0.1, or say that they may with `--allow-remote`")
+        raise CannotServe(
+            message, "bind 127.0.0.1, or say that they may with `--allow-remote`"
+        )
 
     class Running(uvicorn.Server):
         @contextmanager
@@ -48,8 +53,11 @@ async def serve_probes(session: "Session", worker: "ProjectWorker", options: arg
 
     with open_listener(host, port) as listening:
         bound, free_port = listening.getsockname()[:2]
-        # A web page could have its own name resolve to this machine; requests under other names are refused then.
-        names = {"127.0.0.1", "localhost", "[::1]", bound} if is_loopback(host) else None
+        # A web page could have its own name resolve to this machine; requests under
+        # other names are refused then.
+        names = (
+            {"127.0.0.1", "localhost", "[::1]", bound} if is_loopback(host) else None
+        )
         app = Probes(WorkerProcess(session, worker, options.capacity), names)
         config = uvicorn.Config(
             app,
@@ -58,8 +66,8 @@ async def serve_probes(session: "Session", worker: "ProjectWorker", options: arg
             lifespan="off",
             ws="none",
             http="h11",
-            # A client must not hold the worker up: headers are short, connections few, and open ones end soon after the
-            # worker.
+            # A client must not hold the worker up: headers are short, connections few,
+            # and open ones end soon after the worker.
             h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
@@ -70,6 +78,7 @@ async def serve_probes(session: "Session", worker: "ProjectWorker", options: arg
         try:
             yield f"http://{shown}:{free_port}"
         finally:
-            # The server ends with the worker, and its task is awaited so that no error of it is lost.
+            # The server ends with the worker, and its task is awaited so that no error
+            # of it is lost.
             running.should_exit = True
             await serving

@@ -19,7 +19,16 @@ from agent_resolver.core.blueprint.prepared_blueprint import prepare
 from agent_resolver.core.blueprint.schema_view import schema_of_value
 from agent_resolver.core.blueprint.section import Section
 from agent_resolver.core.blueprint.template import TemplateFault
-from agent_resolver.core.blueprint.wave import Ended, Known, RunFacts, StepCall, StepDone, StepOutcome, StepWait, Wave
+from agent_resolver.core.blueprint.wave import (
+    Ended,
+    Known,
+    RunFacts,
+    StepCall,
+    StepDone,
+    StepOutcome,
+    StepWait,
+    Wave,
+)
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.blueprint import AcceptanceTest, Blueprint, Step
@@ -43,7 +52,10 @@ def value_faults(value: Any, schema: dict[str, Any]) -> Iterable[str]:  # noqa: 
     A room that can compile schemas has a stricter check, and gives that one to `run_acceptance_test`.
     """
     section = Section(at=("value",), value=value)
-    return [issue.message for issue in gap_issues(schema_of_value(value), schema, section, "the schema")]
+    return [
+        issue.message
+        for issue in gap_issues(schema_of_value(value), schema, section, "the schema")
+    ]
 
 
 def run_acceptance_test(
@@ -78,7 +90,11 @@ class _Sandbox:
     """One run of a test."""
 
     def __init__(
-        self, blueprint: Blueprint, test: AcceptanceTest, tools: Mapping[str, Descriptor], faults_of: ValueFaults
+        self,
+        blueprint: Blueprint,
+        test: AcceptanceTest,
+        tools: Mapping[str, Descriptor],
+        faults_of: ValueFaults,
     ) -> None:
         self._blueprint = blueprint
         self._test = test
@@ -110,7 +126,8 @@ class _Sandbox:
             cost_center=self._blueprint.blueprint_metadata.cost_center,
             started_at=_STARTED_AT,
         )
-        # A draft may have faults of every kind; it is tried all the same, and the test fails with the reason.
+        # A draft may have faults of every kind; it is tried all the same, and the test
+        # fails with the reason.
         try:
             prepared = prepare(self._blueprint)
         except (TemplateFault, ExpressionFault, ValueError) as error:
@@ -131,10 +148,11 @@ class _Sandbox:
             course.add(self._outcomes(move))
         return move
 
-    # Recorded results -------------------------------------------------------------------------------------------------
+    # Recorded results -----------------------------------------------------------------
 
     def _outcomes(self, wave: Wave) -> dict[str, StepOutcome]:
-        # Every call and every wait succeeds with its recorded result, so no attempt is repeated here.
+        # Every call and every wait succeeds with its recorded result, so no attempt is
+        # repeated here.
         calls = {call.path: StepDone(self._result_of_call(call)) for call in wave.calls}
         waits = {wait.path: StepDone(self._result_of_wait(wait)) for wait in wave.waits}
         return {**calls, **waits}
@@ -146,12 +164,23 @@ class _Sandbox:
         path = _parsed_path(call.path)
         tool = self._tools.get(call.tool)
         if tool is None:
-            raise _TestFailed(f"Step `{path.step}` calls `{call.tool}`, which the plan may not use")
-        # The arguments are checked as a real call would, so that a test cannot pass with ones that a tool refuses.
-        self._require(call.arguments, tool.input_schema, f"Step `{path.step}`: the arguments of `{tool.id}`")
+            raise _TestFailed(
+                f"Step `{path.step}` calls `{call.tool}`, which the plan may not use"
+            )
+        # The arguments are checked as a real call would, so that a test cannot pass
+        # with ones that a tool refuses.
+        self._require(
+            call.arguments,
+            tool.input_schema,
+            f"Step `{path.step}`: the arguments of `{tool.id}`",
+        )
         result = self._recorded(path)
         if tool.output_schema is not None:
-            self._require(result, tool.output_schema, f"Step `{path.step}`: the recorded result of `{tool.id}`")
+            self._require(
+                result,
+                tool.output_schema,
+                f"Step `{path.step}`: the recorded result of `{tool.id}`",
+            )
         return result
 
     def _result_of_wait(self, wait: StepWait) -> Any:  # noqa: ANN401 - a JSON value
@@ -160,7 +189,8 @@ class _Sandbox:
             self._count(path)
             return None
         result = self._recorded(path)
-        # A wait whose time is over ends with its default, which need not follow the schema of an answer.
+        # A wait whose time is over ends with its default, which need not follow the
+        # schema of an answer.
         if not isinstance(wait.default, UnsetType) and are_equal(result, wait.default):
             return result
         schema = self._schema_of_answer(path.step, wait)
@@ -178,21 +208,27 @@ class _Sandbox:
     def _recorded(self, path: Path) -> Any:  # noqa: ANN401 - a JSON value
         self._count(path)
         if path.step not in self._test.results:
-            raise _TestFailed(f"Step `{path.step}` runs, and the test records no result of it")
+            raise _TestFailed(
+                f"Step `{path.step}` runs, and the test records no result of it"
+            )
         result = self._test.results[path.step]
         if path.item == NO_ITEM:
             return result
         if not isinstance(result, list):
-            raise _TestFailed(f"Step `{path.step}` is taken for each item: its recorded result must be a list")
+            raise _TestFailed(
+                f"Step `{path.step}` is taken for each item: its recorded result must be a list"
+            )
         if path.item >= len(result):
             has = counted(len(result), "recorded result")
-            raise _TestFailed(f"Step `{path.step}` has {has}, and is taken for item {path.item + 1}")
+            raise _TestFailed(
+                f"Step `{path.step}` has {has}, and is taken for item {path.item + 1}"
+            )
         return result[path.item]
 
     def _count(self, path: Path) -> None:
         self._taken[path.step] = self._taken.get(path.step, 0) + 1
 
-    # What is compared -------------------------------------------------------------------------------------------------
+    # What is compared -----------------------------------------------------------------
 
     def _require(self, value: Any, schema: dict[str, Any], words: str) -> None:  # noqa: ANN401 - a JSON value
         found = [*self._faults_of(value, schema)]
@@ -203,14 +239,25 @@ class _Sandbox:
         """A result that no step took shows that the run went another way than the author of the test thought."""
         for name, result in sorted(self._test.results.items()):
             if name not in self._steps:
-                raise _TestFailed(f"The test records a result of `{name}`, and no step has that id")
+                raise _TestFailed(
+                    f"The test records a result of `{name}`, and no step has that id"
+                )
             taken = self._taken.get(name, 0)
-            # A step that is left out returns null, and a fan-out without items an empty list: both may be recorded.
+            # A step that is left out returns null, and a fan-out without items an empty
+            # list: both may be recorded.
             if not taken and result not in (None, []):
-                raise _TestFailed(f"The test records a result of step `{name}`, which was left out")
-            if _is_fan_out(self._steps[name]) and isinstance(result, list) and len(result) > taken:
+                raise _TestFailed(
+                    f"The test records a result of step `{name}`, which was left out"
+                )
+            if (
+                _is_fan_out(self._steps[name])
+                and isinstance(result, list)
+                and len(result) > taken
+            ):
                 has = counted(len(result), "recorded result")
-                raise _TestFailed(f"Step `{name}` has {has}, and is taken for {counted(taken, 'item')}")
+                raise _TestFailed(
+                    f"Step `{name}` has {has}, and is taken for {counted(taken, 'item')}"
+                )
 
     def _compare_output(self, output: Any) -> None:  # noqa: ANN401 - a JSON value
         schema = self._blueprint.dag.output_schema
@@ -218,7 +265,9 @@ class _Sandbox:
             self._require(output, schema, "The output")
         expected = self._test.output
         if not isinstance(expected, UnsetType) and not are_equal(output, expected):
-            raise _TestFailed(f"The output is {_json(output)}, and the test expects {_json(expected)}")
+            raise _TestFailed(
+                f"The output is {_json(output)}, and the test expects {_json(expected)}"
+            )
 
 
 def _parsed_path(text: str) -> Path:

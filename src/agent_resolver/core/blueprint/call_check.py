@@ -28,13 +28,21 @@ class BlueprintLimits(Struct, frozen=True, kw_only=True):
 
 
 def call_issues(
-    blueprint: Blueprint, tools: Mapping[str, Descriptor], limits: BlueprintLimits, refused: Mapping[str, Refused]
+    blueprint: Blueprint,
+    tools: Mapping[str, Descriptor],
+    limits: BlueprintLimits,
+    refused: Mapping[str, Refused],
 ) -> Iterator[Issue]:
     """The faults of the calls of a blueprint, apart from their arguments."""
     for call in calls_of(blueprint):
         if call.tool == blueprint.id:
             message = "A blueprint cannot call itself"
-            yield Issue(at=call.at, code=IssueCode.STEP_CYCLE, message=message, hint="take its steps one after another")
+            yield Issue(
+                at=call.at,
+                code=IssueCode.STEP_CYCLE,
+                message=message,
+                hint="take its steps one after another",
+            )
         elif call.tool in tools:
             yield from _forbidden(call, tools[call.tool], blueprint, limits)
             yield from _beyond_limits(call, tools[call.tool], limits)
@@ -44,35 +52,61 @@ def call_issues(
     yield from _compensation_issues(blueprint, tools)
 
 
-def _unknown_capability(call: BlueprintCall, tools: Mapping[str, Descriptor], refused: Mapping[str, Refused]) -> Issue:
+def _unknown_capability(
+    call: BlueprintCall, tools: Mapping[str, Descriptor], refused: Mapping[str, Refused]
+) -> Issue:
     if call.tool in refused:
         message = f"The tool '{call.tool}' is refused: {refused[call.tool].message}"
         hint = refused[call.tool].remedy
     else:
         message = f"No tool has the id '{call.tool}'"
         near = similar_scopes(call.tool, tools)
-        hint = f"did you mean `{near[0]}`?" if near else "`agent tools list` shows the tools that there are"
-    return Issue(at=call.at, code=IssueCode.UNKNOWN_CAPABILITY, message=message, hint=hint)
+        hint = (
+            f"did you mean `{near[0]}`?"
+            if near
+            else "`agent tools list` shows the tools that there are"
+        )
+    return Issue(
+        at=call.at, code=IssueCode.UNKNOWN_CAPABILITY, message=message, hint=hint
+    )
 
 
-# Limits ---------------------------------------------------------------------------------------------------------------
+# Limits -------------------------------------------------------------------------------
 
 
-def _forbidden(call: BlueprintCall, tool: Descriptor, blueprint: Blueprint, limits: BlueprintLimits) -> Iterator[Issue]:
-    # A pattern may be about the tool itself, or about a scope that its server or its rules ask for.
+def _forbidden(
+    call: BlueprintCall, tool: Descriptor, blueprint: Blueprint, limits: BlueprintLimits
+) -> Iterator[Issue]:
+    # A pattern may be about the tool itself, or about a scope that its server or its
+    # rules ask for.
     names = (tool.id, *sorted({*tool.scopes, *tool.rules.required_scopes}))
-    sides = (("The agent", limits.forbid), ("`security_logic`", blueprint.security_logic.forbid))
+    sides = (
+        ("The agent", limits.forbid),
+        ("`security_logic`", blueprint.security_logic.forbid),
+    )
     for side, patterns in sides:
-        hits = [(pattern, name) for pattern in sorted({*patterns}) for name in names if matches(pattern, name)]
+        hits = [
+            (pattern, name)
+            for pattern in sorted({*patterns})
+            for name in names
+            if matches(pattern, name)
+        ]
         # One hit is enough to refuse a tool, and to understand why.
         for pattern, name in hits[:1]:
             message = f"{side} forbids '{pattern}', which matches '{name}'"
             hint = "call another tool, or narrow the pattern"
-            yield Issue(at=call.at, code=IssueCode.FORBIDDEN_CAPABILITY, message=message, hint=hint)
+            yield Issue(
+                at=call.at,
+                code=IssueCode.FORBIDDEN_CAPABILITY,
+                message=message,
+                hint=hint,
+            )
     if not blueprint.security_logic.allow_outbound and _reaches_out(tool):
         message = f"`security_logic` keeps data on this machine, and '{tool.id}' may reach other machines"
         hint = "call another tool, or set `allow_outbound: true`"
-        yield Issue(at=call.at, code=IssueCode.FORBIDDEN_CAPABILITY, message=message, hint=hint)
+        yield Issue(
+            at=call.at, code=IssueCode.FORBIDDEN_CAPABILITY, message=message, hint=hint
+        )
 
 
 def _reaches_out(tool: Descriptor) -> bool:
@@ -80,29 +114,44 @@ def _reaches_out(tool: Descriptor) -> bool:
     return tool.labels.allow_outbound or tool.labels.kind == "TOOL"
 
 
-def _beyond_limits(call: BlueprintCall, tool: Descriptor, limits: BlueprintLimits) -> Iterator[Issue]:
+def _beyond_limits(
+    call: BlueprintCall, tool: Descriptor, limits: BlueprintLimits
+) -> Iterator[Issue]:
     level = tool.rules.classification
     if CLASSIFICATION_RANK[level] > CLASSIFICATION_RANK[limits.classification]:
         yield _level_issue(call.at, f"The data of '{tool.id}' is {level}", limits)
-    yield from _scope_issues(call.at, f"'{tool.id}' needs", tool.rules.required_scopes, limits)
+    yield from _scope_issues(
+        call.at, f"'{tool.id}' needs", tool.rules.required_scopes, limits
+    )
 
 
-def _own_beyond_limits(blueprint: Blueprint, limits: BlueprintLimits) -> Iterator[Issue]:
+def _own_beyond_limits(
+    blueprint: Blueprint, limits: BlueprintLimits
+) -> Iterator[Issue]:
     own = blueprint.security_logic
     level = own.data_classification
-    if level and CLASSIFICATION_RANK[level] > CLASSIFICATION_RANK[limits.classification]:
-        yield _level_issue(("security_logic", "data_classification"), f"Its data is {level}", limits)
+    if (
+        level
+        and CLASSIFICATION_RANK[level] > CLASSIFICATION_RANK[limits.classification]
+    ):
+        yield _level_issue(
+            ("security_logic", "data_classification"), f"Its data is {level}", limits
+        )
     at = ("security_logic", "required_scopes")
     yield from _scope_issues(at, "The blueprint needs", own.required_scopes, limits)
 
 
 def _level_issue(at: Place, words: str, limits: BlueprintLimits) -> Issue:
     message = f"{words}, and the agent may handle at most {limits.classification}"
-    hint = "leave the step to an agent that may, or raise `constraints.data.sensitivity`"
+    hint = (
+        "leave the step to an agent that may, or raise `constraints.data.sensitivity`"
+    )
     return Issue(at=at, code=IssueCode.BEYOND_LIMITS, message=message, hint=hint)
 
 
-def _scope_issues(at: Place, words: str, needed: tuple[str, ...], limits: BlueprintLimits) -> Iterator[Issue]:
+def _scope_issues(
+    at: Place, words: str, needed: tuple[str, ...], limits: BlueprintLimits
+) -> Iterator[Issue]:
     # Without a lock there is nothing to hold the scopes against.
     missing = [] if limits.scopes is None else sorted({*needed} - limits.scopes)
     if missing:
@@ -111,10 +160,12 @@ def _scope_issues(at: Place, words: str, needed: tuple[str, ...], limits: Bluepr
         yield Issue(at=at, code=IssueCode.BEYOND_LIMITS, message=message, hint=hint)
 
 
-# Compensation ---------------------------------------------------------------------------------------------------------
+# Compensation -------------------------------------------------------------------------
 
 
-def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> Iterator[Issue]:
+def _compensation_issues(
+    blueprint: Blueprint, tools: Mapping[str, Descriptor]
+) -> Iterator[Issue]:
     """Steps that cannot be taken back, and compensations that may be done twice.
 
     A step whose tool is neither idempotent nor read-only needs a compensation, since a later step may fail. The last
@@ -126,7 +177,12 @@ def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) 
     for position, step in enumerate(blueprint.dag.steps):
         at: Place = ("dag", "steps", position)
         tool = tools.get(step.capability or "")
-        if tool and not step.compensation and position != last and has_lasting_effect(tool):
+        if (
+            tool
+            and not step.compensation
+            and position != last
+            and has_lasting_effect(tool)
+        ):
             yield Issue(
                 at=(*at, "capability"),
                 code=IssueCode.MISSING_COMPENSATION,
@@ -139,7 +195,8 @@ def _compensation_issues(blueprint: Blueprint, tools: Mapping[str, Descriptor]) 
                 at=(*at, "compensation", "capability"),
                 code=IssueCode.UNSAFE_COMPENSATION,
                 message=f"'{undo.id}' is not idempotent: if its outcome is unknown, it is not tried again",
-                # The plan can still be run: a person is asked when a compensation cannot be completed.
+                # The plan can still be run: a person is asked when a compensation
+                # cannot be completed.
                 severity=Severity.WARNING,
                 hint="use a tool whose call can be repeated under one key",
             )

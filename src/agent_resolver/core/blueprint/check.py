@@ -13,7 +13,11 @@ from msgspec import structs
 from agent_resolver.core.admission import Refused
 from agent_resolver.core.blueprint.call_check import BlueprintLimits, call_issues
 from agent_resolver.core.blueprint.section import parse_section, sections_of
-from agent_resolver.core.blueprint.structure_check import cycle_issues, reference_issues, step_issues
+from agent_resolver.core.blueprint.structure_check import (
+    cycle_issues,
+    reference_issues,
+    step_issues,
+)
 from agent_resolver.core.blueprint.type_check import type_issues
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import BlueprintReading
@@ -50,12 +54,17 @@ def check_blueprint(
         call_issues(blueprint, tools, limits, refused),
         type_issues(blueprint, tools, parsed),
     )
-    # The findings are made one by one, so that a file with a fault in every word does not take long.
+    # The findings are made one by one, so that a file with a fault in every word does
+    # not take long.
     found = sorted(islice(findings, _MAX_FINDINGS), key=_sort_key)
     # One finding more than these is asked for, only to tell whether some are left out.
     if next(findings, None) is not None:
         message = f"More than {_MAX_FINDINGS:,} findings: the others are left out"
-        found.append(Issue(at=(), code=IssueCode.LIMIT, message=message, hint="correct these first"))
+        found.append(
+            Issue(
+                at=(), code=IssueCode.LIMIT, message=message, hint="correct these first"
+            )
+        )
     return found
 
 
@@ -69,7 +78,9 @@ def _sortable(key: str | int) -> str:
     return f"{key:09}" if isinstance(key, int) else key
 
 
-def located_findings(reading: BlueprintReading, findings: Iterable[Issue]) -> tuple[Issue, ...]:
+def located_findings(
+    reading: BlueprintReading, findings: Iterable[Issue]
+) -> tuple[Issue, ...]:
     """The findings with the line and column that they are at in the file of the blueprint, in the order of the file."""
     located = []
     for issue in findings:

@@ -8,9 +8,22 @@ from msgspec import Struct
 from agent_resolver.core.blueprint.expression_value import ResultTooLarge
 from agent_resolver.core.blueprint.path import COMPENSATION_PREFIX, attempt_path
 from agent_resolver.core.blueprint.prepared_blueprint import PreparedCompensation
-from agent_resolver.core.blueprint.task import Task, delay_before, invalid_input, is_last, scope_of
+from agent_resolver.core.blueprint.task import (
+    Task,
+    delay_before,
+    invalid_input,
+    is_last,
+    scope_of,
+)
 from agent_resolver.core.blueprint.template import evaluate
-from agent_resolver.core.blueprint.wave import StepCall, StepDone, StepFailed, StepOutcome, StepWait, Wave
+from agent_resolver.core.blueprint.wave import (
+    StepCall,
+    StepDone,
+    StepFailed,
+    StepOutcome,
+    StepWait,
+    Wave,
+)
 from agent_resolver.core.retry_answer import RETRY_ANSWER, asks_for_retry
 
 
@@ -22,7 +35,9 @@ class DoneTask(Struct, frozen=True):
 
 
 def compensate(
-    done: Iterable[DoneTask], scope: Mapping[str, Any], outcomes: Mapping[str, StepOutcome]
+    done: Iterable[DoneTask],
+    scope: Mapping[str, Any],
+    outcomes: Mapping[str, StepOutcome],
 ) -> Generator[Wave, None, tuple[str, ...]]:
     """Yield one wave after the other until everything is taken back; return the paths of what was.
 
@@ -51,18 +66,23 @@ def _compensate_one(
     """Take one task back, for as long as a person asks for further attempts; return True if it is taken back."""
     path = f"{COMPENSATION_PREFIX}{done.task.path}"
     own_scope = {**scope_of(done.task, scope), "result": done.result}
-    # Attempts are numbered on after an answer of a person, since a path names one call for ever.
+    # Attempts are numbered on after an answer of a person, since a path names one call
+    # for ever.
     attempt = questions = 0
     while True:
         attempt += 1
-        outcome = yield from _attempted(path, attempt, compensation, own_scope, outcomes)
+        outcome = yield from _attempted(
+            path, attempt, compensation, own_scope, outcomes
+        )
         if isinstance(outcome, StepDone):
             return True
         # As long as attempts are left, no person is asked.
         if not is_last(outcome, attempt, compensation.retry):
             continue
         questions += 1
-        answer = yield from _asked(_question(done.task.path, path, questions, outcome), outcomes)
+        answer = yield from _asked(
+            _question(done.task.path, path, questions, outcome), outcomes
+        )
         if not isinstance(answer, StepDone):
             # A question that could not be asked leaves the step as it is.
             return False
@@ -79,14 +99,16 @@ def _attempted(
     outcomes: Mapping[str, StepOutcome],
 ) -> Generator[Wave, None, StepOutcome]:
     """One attempt to take a task back, and its outcome."""
-    # Each attempt has a path of its own, so the outcome of an earlier one is not taken for its own.
+    # Each attempt has a path of its own, so the outcome of an earlier one is not taken
+    # for its own.
     name = attempt_path(path, attempt)
     if name in outcomes:
         return outcomes[name]
     try:
         arguments = evaluate(compensation.arguments, scope)
     except ResultTooLarge as error:
-        # The arguments would be as large at the next attempt, so that this failure is final.
+        # The arguments would be as large at the next attempt, so that this failure is
+        # final.
         failure = invalid_input(path, str(error))
         return StepFailed(failure.code, failure.message, is_final=True)
     call = StepCall(
@@ -94,7 +116,9 @@ def _attempted(
         tool=compensation.tool,
         arguments=arguments,
         # After the answer of a person there is no reason to wait longer.
-        delay_seconds=delay_before(attempt, compensation.retry) if attempt <= compensation.retry.max_attempts else 0.0,
+        delay_seconds=delay_before(attempt, compensation.retry)
+        if attempt <= compensation.retry.max_attempts
+        else 0.0,
         timeout_seconds=compensation.timeout_seconds,
         is_compensation=True,
     )
@@ -108,11 +132,19 @@ def _question(task: str, path: str, number: int, failed: StepFailed) -> StepWait
         f"`{task}` could not be taken back: {failed.code}: {failed.message}. "
         f"Answer `{RETRY_ANSWER}` for another attempt, or `done` once you have taken it back yourself."
     )
-    # The run has changed something that it should not leave as it is, so this is urgent.
-    return StepWait(path=attempt_path(f"{path}?", number), kind="person", question=question, role="approver")
+    # The run has changed something that it should not leave as it is, so this is
+    # urgent.
+    return StepWait(
+        path=attempt_path(f"{path}?", number),
+        kind="person",
+        question=question,
+        role="approver",
+    )
 
 
-def _asked(question: StepWait, outcomes: Mapping[str, StepOutcome]) -> Generator[Wave, None, StepOutcome]:
+def _asked(
+    question: StepWait, outcomes: Mapping[str, StepOutcome]
+) -> Generator[Wave, None, StepOutcome]:
     while question.path not in outcomes:
         yield Wave(waits=(question,))
     return outcomes[question.path]

@@ -31,7 +31,9 @@ def steps_read_by(templates: Iterable[Template | Expression]) -> frozenset[str]:
     return frozenset(reference.name for reference in read if reference.root == "steps")
 
 
-def needs_in_group(group: Iterable[Step], read: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+def needs_in_group(
+    group: Iterable[Step], read: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
     """Maps each step of a group to the steps of the same group that it waits for.
 
     Args:
@@ -46,8 +48,11 @@ def needs_in_group(group: Iterable[Step], read: Mapping[str, frozenset[str]]) ->
 
 def first_cycle(needs: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """Steps each of which waits for the one before it, the first also for the last; empty if there is no cycle."""
-    # Sorted, so that it is the same cycle in every process: sets of texts have another order in each.
-    sorter = TopologicalSorter({step: sorted(needed) for step, needed in sorted(needs.items())})
+    # Sorted, so that it is the same cycle in every process: sets of texts have another
+    # order in each.
+    sorter = TopologicalSorter(
+        {step: sorted(needed) for step, needed in sorted(needs.items())}
+    )
     try:
         sorter.prepare()
     except CycleError as error:
@@ -68,7 +73,8 @@ def waves_in_group(needs: Mapping[str, frozenset[str]]) -> tuple[tuple[str, ...]
     sorter.prepare()
     waves: list[tuple[str, ...]] = []
     while sorter.is_active():
-        # The sorter meets the steps in the order of sets, which is another one in each process.
+        # The sorter meets the steps in the order of sets, which is another one in each
+        # process.
         wave = tuple(sorted(sorter.get_ready()))
         waves.append(wave)
         sorter.done(*wave)

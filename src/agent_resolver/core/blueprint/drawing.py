@@ -4,10 +4,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from agent_resolver.core.blueprint.prepared_blueprint import waves_of
-from agent_resolver.core.blueprint.step_words import StepWords, printable, words_of_steps
+from agent_resolver.core.blueprint.step_words import (
+    StepWords,
+    printable,
+    words_of_steps,
+)
 from agent_resolver.schema.blueprint import Blueprint
 
-_ASCII: Final = str.maketrans({"│": "|", "├": "+", "└": "+", "┬": "+", "─": "-", "▼": "v", "…": "...", "—": "-"})
+_ASCII: Final = str.maketrans(
+    {"│": "|", "├": "+", "└": "+", "┬": "+", "─": "-", "▼": "v", "…": "...", "—": "-"}
+)
 
 
 def draw_text(blueprint: Blueprint, *, is_ascii: bool = False) -> str:
@@ -27,11 +33,18 @@ def draw_text(blueprint: Blueprint, *, is_ascii: bool = False) -> str:
         for place, step in enumerate(wave):
             lines += _lines_of_step(words[step], place, len(wave), width)
     text = "\n".join([*lines, "│", "▼ output"]) + "\n"
-    # The texts of an author may hold any character, and those without an ASCII form are escaped.
-    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode() if is_ascii else text
+    # The texts of an author may hold any character, and those without an ASCII form are
+    # escaped.
+    return (
+        text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+        if is_ascii
+        else text
+    )
 
 
-def _lines_of_step(step: StepWords, place: int, count: int, width: int) -> Iterator[str]:
+def _lines_of_step(
+    step: StepWords, place: int, count: int, width: int
+) -> Iterator[str]:
     is_last = place == count - 1
     if count == 1:
         branch = "├───"

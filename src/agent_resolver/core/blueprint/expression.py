@@ -39,7 +39,9 @@ FUNCTIONS: Final[dict[str, Function]] = {name: name for name in get_args(Functio
 RUN_MEMBERS: Final = ("id", "blueprint", "version", "cost_center", "started_at")
 """What is known of the run itself; `run` has no other members."""
 
-_COMPARATORS: Final[dict[str, Comparator]] = {sign: sign for sign in get_args(Comparator)}
+_COMPARATORS: Final[dict[str, Comparator]] = {
+    sign: sign for sign in get_args(Comparator)
+}
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 _ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
@@ -105,7 +107,9 @@ class FunctionCall(Struct, frozen=True):
     argument: "Expression"
 
 
-Expression: TypeAlias = Constant | Lookup | Negation | Comparison | Joined | Conditional | FunctionCall
+Expression: TypeAlias = (
+    Constant | Lookup | Negation | Comparison | Joined | Conditional | FunctionCall
+)
 
 
 def operands_of(expression: Expression) -> tuple[Expression, ...]:
@@ -141,7 +145,8 @@ def parse_expression(text: str) -> Expression:
     """
     if len(text) > MAX_CHARACTERS:
         raise ExpressionFault(
-            f"the expression has {len(text):,} characters: {MAX_CHARACTERS:,} are allowed", MAX_CHARACTERS
+            f"the expression has {len(text):,} characters: {MAX_CHARACTERS:,} are allowed",
+            MAX_CHARACTERS,
         )
     parser = _Parser(_tokens_of(text))
     found = parser.expression(0)
@@ -191,10 +196,11 @@ class _Parser:
         self._tokens = tokens
         self._place = 0
 
-    # Rules ------------------------------------------------------------------------------------------------------------
+    # Rules ----------------------------------------------------------------------------
 
     def expression(self, level: int) -> Expression:
-        # All recursion passes through here or through `!`, so that the depth of the stack has a bound.
+        # All recursion passes through here or through `!`, so that the depth of the
+        # stack has a bound.
         self._check_nesting(level)
         condition = self._either(level)
         if not self._take("?"):
@@ -212,7 +218,9 @@ class _Parser:
     def _fallback(self, level: int) -> Expression:
         return self._joined("??", self._unary, level)
 
-    def _joined(self, sign: Connective, operand: Callable[[int], Expression], level: int) -> Expression:
+    def _joined(
+        self, sign: Connective, operand: Callable[[int], Expression], level: int
+    ) -> Expression:
         operands = [operand(level)]
         while self._take(sign):
             operands.append(operand(level))
@@ -225,9 +233,12 @@ class _Parser:
             return left
         self._place += 1
         found = Comparison(sign, left, self._fallback(level))
-        # Languages disagree about `a < b < c`, so it is refused in place of being read in one way.
+        # Languages disagree about `a < b < c`, so it is refused in place of being read
+        # in one way.
         if self._next.kind == "sign" and self._next.text in _COMPARATORS:
-            self._fail("a comparison has two sides: join comparisons with `&&`, or put one in parentheses")
+            self._fail(
+                "a comparison has two sides: join comparisons with `&&`, or put one in parentheses"
+            )
         return found
 
     def _unary(self, level: int) -> Expression:
@@ -255,11 +266,14 @@ class _Parser:
         return inner
 
     def _named(self, name: _Token, level: int) -> Expression:
-        # A name before a parenthesis can only be a function; any other is a word such as `true`, or a root.
+        # A name before a parenthesis can only be a function; any other is a word such
+        # as `true`, or a root.
         if self._take("("):
             function = FUNCTIONS.get(name.text)
             if function is None:
-                raise ExpressionFault(_unknown("function", name.text, FUNCTIONS), name.offset)
+                raise ExpressionFault(
+                    _unknown("function", name.text, FUNCTIONS), name.offset
+                )
             argument = self.expression(level + 1)
             self._expect(")", f"`{function}` takes one value")
             return FunctionCall(function, argument)
@@ -286,7 +300,9 @@ class _Parser:
 
     def _member_name(self) -> str:
         if self._next.kind != "name":
-            self._fail(f'a name follows a dot: {self._found()}; write other names as `["the name"]`')
+            self._fail(
+                f'a name follows a dot: {self._found()}; write other names as `["the name"]`'
+            )
         self._place += 1
         return self._tokens[self._place - 1].text
 
@@ -295,10 +311,13 @@ class _Parser:
         # A text or a number has nothing inside, so that the level does not count.
         key = self._primary(MAX_NESTING) if token.kind in {"text", "number"} else None
         if not isinstance(key, Constant) or not isinstance(key.value, str | int):
-            raise ExpressionFault("a bracket holds a quoted name or a whole number, such as `[0]`", token.offset)
+            raise ExpressionFault(
+                "a bracket holds a quoted name or a whole number, such as `[0]`",
+                token.offset,
+            )
         return key.value
 
-    # Tokens -----------------------------------------------------------------------------------------------------------
+    # Tokens ---------------------------------------------------------------------------
 
     @property
     def _next(self) -> _Token:
@@ -315,14 +334,22 @@ class _Parser:
 
     def expect_end(self) -> None:
         if self._next.kind != _END:
-            self._fail(f"the expression should end here: {self._found()}; is a sign such as `==` or `&&` missing?")
+            self._fail(
+                f"the expression should end here: {self._found()}; is a sign such as `==` or `&&` missing?"
+            )
 
     def _found(self) -> str:
-        return "the expression ends" if self._next.kind == _END else f"found `{self._next.text}`"
+        return (
+            "the expression ends"
+            if self._next.kind == _END
+            else f"found `{self._next.text}`"
+        )
 
     def _check_nesting(self, level: int) -> None:
         if level > MAX_NESTING:
-            self._fail(f"the expression nests deeper than {MAX_NESTING} levels: let a step compute a part of it")
+            self._fail(
+                f"the expression nests deeper than {MAX_NESTING} levels: let a step compute a part of it"
+            )
 
     def _fail(self, message: str) -> Never:
         raise ExpressionFault(message, self._next.offset)
@@ -338,14 +365,19 @@ def _number_in(token: _Token) -> int | float:
             return number
     elif -_MAX_INTEGER <= int(token.text) < _MAX_INTEGER:
         return int(token.text)
-    raise ExpressionFault("the number is too large: quote it to make it a text", token.offset)
+    raise ExpressionFault(
+        "the number is too large: quote it to make it a text", token.offset
+    )
 
 
 def _text_in(token: _Token) -> str:
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in _ESCAPES:
             known = " ".join(f"\\{character}" for character in _ESCAPES)
-            raise ExpressionFault(f"unknown escape {match[0]!r}: known are {known}", token.offset + 1 + match.start())
+            raise ExpressionFault(
+                f"unknown escape {match[0]!r}: known are {known}",
+                token.offset + 1 + match.start(),
+            )
         return _ESCAPES[match[1]]
 
     return re.sub(r"\\(.)", replaced, token.text[1:-1], flags=re.DOTALL)
@@ -360,7 +392,8 @@ def _unknown_root(name: str) -> str:
 def _lookup_fault(found: Lookup) -> str | None:
     """The fault of a path that the grammar allows, or None."""
     first = found.keys[0] if found.keys else None
-    # Each use of `steps` names one step, since the order of steps follows from the results that are read.
+    # Each use of `steps` names one step, since the order of steps follows from the
+    # results that are read.
     if found.root == "steps" and not isinstance(first, str):
         return "`steps` needs the id of a step: `steps.the_step`"
     if found.root == "run" and first is not None and first not in RUN_MEMBERS:

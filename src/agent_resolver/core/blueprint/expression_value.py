@@ -31,7 +31,9 @@ class ResultTooLarge(Exception):
     """A result takes more than `MAX_RESULT_BYTES` as JSON, or nests too deep."""
 
     def __init__(self) -> None:
-        super().__init__(f"the result has more than {MAX_RESULT_BYTES:,} bytes, or more than {MAX_DEPTH} levels")
+        super().__init__(
+            f"the result has more than {MAX_RESULT_BYTES:,} bytes, or more than {MAX_DEPTH} levels"
+        )
 
 
 def value_of(expression: Expression, scope: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value
@@ -72,7 +74,8 @@ def _is_so(expression: Negation | Comparison, scope: Mapping[str, Any]) -> bool:
 
 
 def _joined(expression: Joined, scope: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value
-    # Operands after the one that decides are not evaluated, as authors expect of these signs.
+    # Operands after the one that decides are not evaluated, as authors expect of these
+    # signs.
     if expression.sign == "&&":
         return all(is_true(operand, scope) for operand in expression.operands)
     if expression.sign == "||":
@@ -92,7 +95,7 @@ def looked_up(value: Any, keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - J
     return value
 
 
-# Comparisons ----------------------------------------------------------------------------------------------------------
+# Comparisons --------------------------------------------------------------------------
 
 
 def are_equal(left: object, right: object) -> bool:
@@ -134,7 +137,9 @@ def _is_at_most(left: object, right: object) -> bool:
 
 def _are_ordered(left: object, right: object) -> bool:
     are_texts = isinstance(left, str) and isinstance(right, str)
-    return are_texts or (schema_document.is_number(left) and schema_document.is_number(right))
+    return are_texts or (
+        schema_document.is_number(left) and schema_document.is_number(right)
+    )
 
 
 _COMPARED: Final[dict[Comparator, Callable[[Any, Any], bool]]] = {
@@ -147,7 +152,7 @@ _COMPARED: Final[dict[Comparator, Callable[[Any, Any], bool]]] = {
 }
 
 
-# Functions ------------------------------------------------------------------------------------------------------------
+# Functions ----------------------------------------------------------------------------
 
 
 def _length_of(value: object) -> int | None:
@@ -173,12 +178,13 @@ _FUNCTIONS: Final[dict[Function, Callable[[Any], Any]]] = {
     "length": _length_of,
     "text": text_of,
     "has": lambda value: value is not None,
-    # It only silences the check of types: when a run evaluates it, the value passes as it is.
+    # It only silences the check of types: when a run evaluates it, the value passes as
+    # it is.
     "unchecked": lambda value: value,
 }
 
 
-# Sizes ----------------------------------------------------------------------------------------------------------------
+# Sizes --------------------------------------------------------------------------------
 
 
 def size_of(value: object, limit: int, level: int = 0) -> int:
@@ -197,7 +203,8 @@ def size_of(value: object, limit: int, level: int = 0) -> int:
         if total > limit or depth > MAX_DEPTH:
             raise ResultTooLarge
         if isinstance(each, dict):
-            # The names are counted like texts in a list; the colons are in the size of the object itself.
+            # The names are counted like texts in a list; the colons are in the size of
+            # the object itself.
             pending += [(name, depth) for name in each]
             pending += [(member, depth + 1) for member in each.values()]
         elif isinstance(each, list):
@@ -209,8 +216,13 @@ def _own_size(value: object, limit: int) -> int:
     """The bytes of a value without what is inside of it: brackets, commas, colons."""
     match value:
         case str():
-            # Making a long text into JSON only to count it would take as much memory again.
-            return limit + 1 if len(value) > limit else len(_compact_json(value).encode("utf-8", "surrogatepass"))
+            # Making a long text into JSON only to count it would take as much memory
+            # again.
+            return (
+                limit + 1
+                if len(value) > limit
+                else len(_compact_json(value).encode("utf-8", "surrogatepass"))
+            )
         case dict():
             return 2 + 2 * len(value) - bool(value)
         case list():

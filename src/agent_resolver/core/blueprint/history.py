@@ -11,7 +11,14 @@ from msgspec import Struct
 
 from agent_resolver.core.blueprint.move import Course
 from agent_resolver.core.blueprint.prepared_blueprint import prepare
-from agent_resolver.core.blueprint.wave import INTERPRETER_VERSION, Ended, Known, Move, RunFacts, StepOutcome
+from agent_resolver.core.blueprint.wave import (
+    INTERPRETER_VERSION,
+    Ended,
+    Known,
+    Move,
+    RunFacts,
+    StepOutcome,
+)
 from agent_resolver.schema.blueprint import Blueprint
 
 
@@ -69,9 +76,13 @@ def decode_history(raw: bytes) -> History:
 
 def replay_history(history: History) -> HistoryDifference | None:
     """Give a run its recorded outcomes again; return the first difference, or None if it makes the same moves."""
-    # Another version may order its moves in another way, so that a comparison would say nothing.
+    # Another version may order its moves in another way, so that a comparison would say
+    # nothing.
     if history.interpreter != INTERPRETER_VERSION:
-        recorded, replayed = f"interpreter {history.interpreter}", f"interpreter {INTERPRETER_VERSION}"
+        recorded, replayed = (
+            f"interpreter {history.interpreter}",
+            f"interpreter {INTERPRETER_VERSION}",
+        )
         return HistoryDifference(wave=1, recorded=recorded, replayed=replayed)
     known = Known(input=history.input, run=history.run)
     # The same course that an engine runs, given recorded outcomes in place of calls.
@@ -85,7 +96,9 @@ def replay_history(history: History) -> HistoryDifference | None:
         found = course.next_move()
         recorded, replayed = _compared(expected, found)
         if recorded != replayed:
-            return HistoryDifference(wave=number + 1, recorded=recorded, replayed=replayed)
+            return HistoryDifference(
+                wave=number + 1, recorded=recorded, replayed=replayed
+            )
         if isinstance(expected, RecordedWave):
             course.add(expected.outcomes)
     return None
@@ -101,7 +114,9 @@ def _compared(expected: RecordedWave | Ended, found: Move) -> tuple[str, str]:
         # Only the order of steps is compared where no arguments were recorded.
         arguments = expected.arguments.get(call.path, call.arguments)
         if arguments != call.arguments:
-            return _with_arguments(call.path, arguments), _with_arguments(call.path, call.arguments)
+            return _with_arguments(call.path, arguments), _with_arguments(
+                call.path, call.arguments
+            )
     return "", ""
 
 

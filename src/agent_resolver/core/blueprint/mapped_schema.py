@@ -53,7 +53,8 @@ def schema_of(template: Template, scopes: Mapping[str, Any]) -> dict[str, Any]:
     used = sorted(references(template), key=_order_of_references)
     views = SchemaViews(used, scopes)
     found = _Mapping(views).of_template(template)
-    # A schema that no value satisfies comes of contradictory scopes, about which nothing can be said.
+    # A schema that no value satisfies comes of contradictory scopes, about which
+    # nothing can be said.
     return {} if isinstance(found, bool) else _Extraction(views).document(found)
 
 
@@ -67,13 +68,20 @@ def known_part(schema: Schema) -> Schema:
 
     What is unknown is not a fault: it is checked when the call is made.
     """
-    return False if is_unknown(schema) else schema_document.transform(schema, _without_unknown)
+    return (
+        False
+        if is_unknown(schema)
+        else schema_document.transform(schema, _without_unknown)
+    )
 
 
 def _without_unknown(node: dict[str, Any]) -> dict[str, Any]:
     found = dict(node)
     if "properties" in node:
-        found["properties"] = {name: _false_if_unknown(member) for name, member in node["properties"].items()}
+        found["properties"] = {
+            name: _false_if_unknown(member)
+            for name, member in node["properties"].items()
+        }
     for keyword in ("prefixItems", "anyOf"):
         if keyword in node:
             found[keyword] = [_false_if_unknown(member) for member in node[keyword]]
@@ -106,8 +114,12 @@ class _Mapping:
             case MixedText():
                 return _schema_of_text(template)
             case ListTemplate():
-                return schema_view.list_schema([self.of_template(item) for item in template.items])
-        return schema_view.object_schema({name: self.of_template(member) for name, member in template.members})
+                return schema_view.list_schema(
+                    [self.of_template(item) for item in template.items]
+                )
+        return schema_view.object_schema(
+            {name: self.of_template(member) for name, member in template.members}
+        )
 
     def _of_expression(self, expression: Expression) -> Schema:
         match expression:
@@ -116,12 +128,18 @@ class _Mapping:
             case Lookup():
                 return self._of_lookup(expression)
             case Conditional():
-                return any_of([self._of_expression(expression.chosen), self._of_expression(expression.other)])
+                return any_of(
+                    [
+                        self._of_expression(expression.chosen),
+                        self._of_expression(expression.other),
+                    ]
+                )
             case FunctionCall():
                 return self._of_call(expression)
             case Joined(sign="??"):
                 return self._of_fallback(expression)
-        # What is left is negation, comparison, `&&` and `||`, which always give a truth value.
+        # What is left is negation, comparison, `&&` and `||`, which always give a truth
+        # value.
         return _BOOLEAN
 
     def _of_lookup(self, expression: Lookup) -> Schema:
@@ -148,7 +166,8 @@ class _Mapping:
         kinds = self._views.kinds(argument)
         match expression.function:
             case "unchecked":
-                # Nothing is said of the value, so no gap is found: that is the purpose of the function.
+                # Nothing is said of the value, so no gap is found: that is the purpose
+                # of the function.
                 return True
             case "has":
                 return _BOOLEAN
@@ -158,7 +177,10 @@ class _Mapping:
         if not kinds & _COUNTABLE:
             return NULL
         # A value without a length, such as a number, gives null.
-        return {"type": "integer" if kinds <= _COUNTABLE else ["integer", "null"], "minimum": 0}
+        return {
+            "type": "integer" if kinds <= _COUNTABLE else ["integer", "null"],
+            "minimum": 0,
+        }
 
 
 def _schema_of_text(template: MixedText) -> dict[str, Any]:
@@ -177,21 +199,32 @@ class _Extraction:
 
     def document(self, schema: dict[str, Any]) -> dict[str, Any]:
         found = self._extracted(schema)
-        # A definition may refer to further ones, which are put behind it until none is left.
+        # A definition may refer to further ones, which are put behind it until none is
+        # left.
         definitions = {}
         while self._pending:
             name, definition = self._pending.pop()
-            definitions[name] = definition if isinstance(definition, bool) else self._extracted(definition)
-        return {**found, "$defs": dict(sorted(definitions.items()))} if definitions else found
+            definitions[name] = (
+                definition
+                if isinstance(definition, bool)
+                else self._extracted(definition)
+            )
+        return (
+            {**found, "$defs": dict(sorted(definitions.items()))}
+            if definitions
+            else found
+        )
 
     def _extracted(self, schema: dict[str, Any]) -> dict[str, Any]:
-        # A copy is not in the document, so that a large schema is not replaced by a reference to itself.
+        # A copy is not in the document, so that a large schema is not replaced by a
+        # reference to itself.
         found: dict[str, Any] = schema_document.transform(dict(schema), self._placed)
         return found
 
     def _placed(self, node: dict[str, Any]) -> dict[str, Any]:
         """The node with references into the new document."""
-        # A large schema that comes from a tool is shared by reference, not copied to each place that reads it.
+        # A large schema that comes from a tool is shared by reference, not copied to
+        # each place that reads it.
         if self._document.has(node) and _is_large(node):
             return {"$ref": self._defined(node, "value")}
         kept = {key: value for key, value in node.items() if key not in _DEFINITIONS}

@@ -12,7 +12,11 @@ from msgspec import structs
 
 from agent_resolver.core import schema_document
 from agent_resolver.core.blueprint.compensation import DoneTask, compensate
-from agent_resolver.core.blueprint.expression_value import ResultTooLarge, is_true, value_of
+from agent_resolver.core.blueprint.expression_value import (
+    ResultTooLarge,
+    is_true,
+    value_of,
+)
 from agent_resolver.core.blueprint.open_step import OpenStep, next_tasks
 from agent_resolver.core.blueprint.path import attempt_path
 from agent_resolver.core.blueprint.prepared_blueprint import (
@@ -21,9 +25,24 @@ from agent_resolver.core.blueprint.prepared_blueprint import (
     PreparedGroup,
     PreparedStep,
 )
-from agent_resolver.core.blueprint.task import CannotStart, Failure, Task, invalid_input, is_last, wave_of
+from agent_resolver.core.blueprint.task import (
+    CannotStart,
+    Failure,
+    Task,
+    invalid_input,
+    is_last,
+    wave_of,
+)
 from agent_resolver.core.blueprint.template import evaluate
-from agent_resolver.core.blueprint.wave import Ended, Known, Move, StepDone, StepFailed, StepOutcome, Wave
+from agent_resolver.core.blueprint.wave import (
+    Ended,
+    Known,
+    Move,
+    StepDone,
+    StepFailed,
+    StepOutcome,
+    Wave,
+)
 from agent_resolver.schema.outcome import FailureCode
 
 
@@ -59,8 +78,13 @@ class Course:
         """The result of each step that has ended."""
         self._done: list[DoneTask] = []
         """In the order of waves, and inside a wave in the order of paths."""
-        # The scope holds the very dict that results are put into, so later steps see them without a new scope.
-        self._scope = {"input": known.input, "steps": self._results, "run": structs.asdict(known.run)}
+        # The scope holds the very dict that results are put into, so later steps see
+        # them without a new scope.
+        self._scope = {
+            "input": known.input,
+            "steps": self._results,
+            "run": structs.asdict(known.run),
+        }
         self._moves = self._all_moves()
 
     def next_move(self) -> Move:
@@ -84,7 +108,9 @@ class Course:
         if stop is None:
             stop = yield from self._complete()
         # The last wave is taken back first, and inside a wave the last path.
-        taken_back = yield from compensate(reversed(self._done), self._scope, self._outcomes)
+        taken_back = yield from compensate(
+            reversed(self._done), self._scope, self._outcomes
+        )
         ended = _stopped(stop, taken_back)
         # It has ended, however often one asks.
         while True:
@@ -95,13 +121,18 @@ class Course:
         try:
             output = evaluate(self._prepared.output, self._scope)
         except ResultTooLarge as error:
-            return Failure("", FailureCode.OUTPUT_VALIDATION_FAILED.value, f"output_mapping: {error}")
-        # The end may be asked for again, and a wish to cancel that comes in between turns it into a stop.
+            return Failure(
+                "",
+                FailureCode.OUTPUT_VALIDATION_FAILED.value,
+                f"output_mapping: {error}",
+            )
+        # The end may be asked for again, and a wish to cancel that comes in between
+        # turns it into a stop.
         while not self._is_cancelled:
             yield Ended(status="done", output=output)
         return Cancelled()
 
-    # Groups -----------------------------------------------------------------------------------------------------------
+    # Groups ---------------------------------------------------------------------------
 
     def _run_groups(self) -> Generator[Wave, None, Stop | None]:
         for group in self._prepared.groups:
@@ -125,13 +156,15 @@ class Course:
             failure = self._open_steps(group, opening, unmet, opened)
             if failure is not None:
                 return failure
-            # In the order of ids: which steps start first may not depend on when each became ready.
+            # In the order of ids: which steps start first may not depend on when each
+            # became ready.
             opened = {step: opened[step] for step in sorted(opened)}
             tasks = next_tasks(opened.values(), self._prepared.max_parallel)
             stop = yield from self._run_wave(tasks, opened)
             if stop is not None:
                 return stop
-            # The wave has ended, so a step that has started all of its tasks has all of its results.
+            # The wave has ended, so a step that has started all of its tasks has all of
+            # its results.
             ended = [step for step in opened.values() if step.is_all_started]
             opening = []
             for step in ended:
@@ -140,10 +173,15 @@ class Course:
         return None
 
     def _open_steps(
-        self, group: PreparedGroup, ready: list[str], unmet: dict[str, int], opened: dict[str, OpenStep]
+        self,
+        group: PreparedGroup,
+        ready: list[str],
+        unmet: dict[str, int],
+        opened: dict[str, OpenStep],
     ) -> Failure | None:
         """Open the steps that are ready; the failure of the first that cannot be opened."""
-        # In reverse, since `pop` takes the last: steps open in the order of their ids in every process.
+        # In reverse, since `pop` takes the last: steps open in the order of their ids
+        # in every process.
         waiting = sorted(ready, reverse=True)
         while waiting:
             step = waiting.pop()
@@ -169,7 +207,13 @@ class Course:
             return invalid_input(step.id, str(error))
         return OpenStep(step, items) if items else StepDone([])
 
-    def _close_step(self, group: PreparedGroup, step: str, result: Any, unmet: dict[str, int]) -> list[str]:  # noqa: ANN401 - a JSON value
+    def _close_step(
+        self,
+        group: PreparedGroup,
+        step: str,
+        result: Any,  # noqa: ANN401 - a JSON value
+        unmet: dict[str, int],
+    ) -> list[str]:
         """Keep the result of a step; return the steps that have nothing left to wait for."""
         self._results[step] = result
         waiting = group.needed_by.get(step, ())
@@ -177,25 +221,36 @@ class Course:
             unmet[other] -= 1
         return [other for other in waiting if not unmet[other]]
 
-    # Waves ------------------------------------------------------------------------------------------------------------
+    # Waves ----------------------------------------------------------------------------
 
-    def _run_wave(self, tasks: list[Task], opened: Mapping[str, OpenStep]) -> Generator[Wave, None, Stop | None]:
+    def _run_wave(
+        self, tasks: list[Task], opened: Mapping[str, OpenStep]
+    ) -> Generator[Wave, None, Stop | None]:
         """Run tasks to their end: a wave, and one more for each further attempt at those that failed."""
         attempt = 1
         while tasks:
-            # An outcome is found by its path alone, so an attempt has the same path in every process.
+            # An outcome is found by its path alone, so an attempt has the same path in
+            # every process.
             paths = [attempt_path(task.path, attempt) for task in tasks]
             stop = yield from self._wait_for(tasks, paths, attempt)
             again: list[Task] = []
             for task, path in zip(tasks, paths, strict=True):
-                # Outcomes that are known before a cancellation still count, and are taken back with the rest.
+                # Outcomes that are known before a cancellation still count, and are
+                # taken back with the rest.
                 match self._outcomes.get(path):
                     case StepDone(result):
                         opened[task.step.id].keep(task, result)
                         self._done.append(DoneTask(task, result))
-                    case StepFailed() as failed if is_last(failed, attempt, task.step.retry):
-                        # A failure counts more than a wish to cancel, so that a late wish changes nothing any more.
-                        stop = stop if isinstance(stop, Failure) else Failure(task.path, failed.code, failed.message)
+                    case StepFailed() as failed if is_last(
+                        failed, attempt, task.step.retry
+                    ):
+                        # A failure counts more than a wish to cancel, so that a late
+                        # wish changes nothing any more.
+                        stop = (
+                            stop
+                            if isinstance(stop, Failure)
+                            else Failure(task.path, failed.code, failed.message)
+                        )
                     case StepFailed():
                         again.append(task)
             if stop is not None:
@@ -204,15 +259,19 @@ class Course:
             attempt += 1
         return None
 
-    def _wait_for(self, tasks: list[Task], paths: list[str], attempt: int) -> Generator[Wave, None, Stop | None]:
+    def _wait_for(
+        self, tasks: list[Task], paths: list[str], attempt: int
+    ) -> Generator[Wave, None, Stop | None]:
         """Yield a wave until all of it has ended, or until the run is cancelled."""
-        # A wave that has ended needs no arguments: to evaluate them again would only take time.
+        # A wave that has ended needs no arguments: to evaluate them again would only
+        # take time.
         if all(path in self._outcomes for path in paths):
             return None
         wave = wave_of(tasks, attempt, self._scope)
         if isinstance(wave, Failure):
             return wave
-        # A wave that is partly known comes again as a whole: an engine knows from the paths what it has started.
+        # A wave that is partly known comes again as a whole: an engine knows from the
+        # paths what it has started.
         while not all(path in self._outcomes for path in paths):
             if self._is_cancelled:
                 return Cancelled()
@@ -227,13 +286,23 @@ def _listed(items: Any, fan_out: PreparedFanOut) -> list[Any]:  # noqa: ANN401 -
         CannotStart: They are not a list, or too many.
     """
     if not isinstance(items, list):
-        raise CannotStart(f"`for_each.items` gives {schema_document.type_of(items)} in place of a list")
+        raise CannotStart(
+            f"`for_each.items` gives {schema_document.type_of(items)} in place of a list"
+        )
     if len(items) > fan_out.max_items:
-        raise CannotStart(f"`for_each.items` gives {len(items):,} items: at most {fan_out.max_items:,} are allowed")
+        raise CannotStart(
+            f"`for_each.items` gives {len(items):,} items: at most {fan_out.max_items:,} are allowed"
+        )
     return items
 
 
 def _stopped(stop: Stop, taken_back: tuple[str, ...]) -> Ended:
     if isinstance(stop, Cancelled):
         return Ended(status="cancelled", compensated=taken_back)
-    return Ended(status="failed", code=stop.code, message=stop.message, step=stop.path, compensated=taken_back)
+    return Ended(
+        status="failed",
+        code=stop.code,
+        message=stop.message,
+        step=stop.path,
+        compensated=taken_back,
+    )

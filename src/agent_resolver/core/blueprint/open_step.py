@@ -37,13 +37,17 @@ class OpenStep:
     def next_tasks(self, most: int) -> list[Task]:
         """Start the next tasks, as many as the step takes together, and at most this many."""
         first = self._started
-        # Three bounds: the batch of the step, what the wave has left, and what is still to be started.
+        # Three bounds: the batch of the step, what the wave has left, and what is still
+        # to be started.
         end = min(first + self._batch_size, first + most, len(self._results))
         self._started = end
         step = self.step
         if self._items is None:
             return [Task(step, step.id)] if end > first else []
-        return [Task(step, item_path(step.id, index), index, self._items[index]) for index in range(first, end)]
+        return [
+            Task(step, item_path(step.id, index), index, self._items[index])
+            for index in range(first, end)
+        ]
 
 
 def next_tasks(steps: Iterable[OpenStep], max_calls: int) -> list[Task]:

@@ -16,7 +16,8 @@ COMPENSATION_PREFIX: Final = "compensate/"
 NO_ITEM: Final = -1
 """The item of a path that is not one of a fan-out. It comes before all items."""
 
-# No leading zeros and no `#1`: each path has one spelling, since outcomes are looked up by it.
+# No leading zeros and no `#1`: each path has one spelling, since outcomes are looked up
+# by it.
 _PATH = re.compile(
     r"(?P<compensation>compensate/)?(?P<step>[a-z][a-z0-9_]{0,63})(?:\[(?P<item>0|[1-9][0-9]{0,3})\])?"
     r"(?P<question>\?)?(?:#(?P<attempt>[2-9]|[1-9][0-9]{1,5}))?",
@@ -40,7 +41,9 @@ class Path(Struct, frozen=True, kw_only=True, order=True):
     def __str__(self) -> str:
         prefix = COMPENSATION_PREFIX if self.is_compensation else ""
         mark = "?" if self.is_question else ""
-        return attempt_path(f"{prefix}{item_path(self.step, self.item)}{mark}", self.attempt)
+        return attempt_path(
+            f"{prefix}{item_path(self.step, self.item)}{mark}", self.attempt
+        )
 
 
 def parse_path(text: str) -> Path:

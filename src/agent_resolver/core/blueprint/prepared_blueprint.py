@@ -12,7 +12,12 @@ from agent_resolver.core.blueprint.dependency import (
     waves_in_group,
 )
 from agent_resolver.core.blueprint.expression import Constant, Expression
-from agent_resolver.core.blueprint.template import ComputedValue, Template, parse_condition, parse_template
+from agent_resolver.core.blueprint.template import (
+    ComputedValue,
+    Template,
+    parse_condition,
+    parse_template,
+)
 from agent_resolver.schema.blueprint import (
     MAX_UNBATCHED_ITEMS,
     Blueprint,
@@ -109,11 +114,19 @@ def prepare(blueprint: Blueprint) -> PreparedBlueprint:
         ExpressionFault: A condition has a fault.
         ValueError: Steps wait for each other.
     """
-    reasons = {requirement.step: requirement.reason for requirement in blueprint.hitl_requirements}
+    reasons = {
+        requirement.step: requirement.reason
+        for requirement in blueprint.hitl_requirements
+    }
     tuning = blueprint.temporal_tuning
-    groups = tuple(_prepared_group(group, tuning, reasons) for group in step_groups(blueprint.dag.steps))
+    groups = tuple(
+        _prepared_group(group, tuning, reasons)
+        for group in step_groups(blueprint.dag.steps)
+    )
     return PreparedBlueprint(
-        groups=groups, output=parse_template(blueprint.dag.output_mapping), max_parallel=tuning.max_parallel
+        groups=groups,
+        output=parse_template(blueprint.dag.output_mapping),
+        max_parallel=tuning.max_parallel,
     )
 
 
@@ -133,14 +146,20 @@ def waves_of(blueprint: Blueprint) -> tuple[tuple[str, ...], ...]:
     return tuple(waves)
 
 
-def _prepared_group(group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, str]) -> PreparedGroup:
-    steps = {step.id: _prepared_step(step, tuning, reasons.get(step.id, "")) for step in group}
+def _prepared_group(
+    group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, str]
+) -> PreparedGroup:
+    steps = {
+        step.id: _prepared_step(step, tuning, reasons.get(step.id, ""))
+        for step in group
+    }
     read = {step.id: steps_read_by(step.templates) for step in steps.values()}
     needs = needs_in_group(group, read)
     if cycle := first_cycle(needs):
         raise ValueError(f"the steps {', '.join(cycle)} wait for each other")
     needed_by: dict[str, list[str]] = {}
-    # The interpreter goes from a step that ends to those that may start, so it needs the other direction.
+    # The interpreter goes from a step that ends to those that may start, so it needs
+    # the other direction.
     for step, needed in needs.items():
         for other in needed:
             needed_by.setdefault(other, []).append(step)
@@ -153,11 +172,19 @@ def _prepared_group(group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, 
 
 def _prepared_step(step: Step, tuning: Tuning, approval_reason: str) -> PreparedStep:
     # A step's own limit comes before that of the blueprint.
-    timeout = tuning.step_timeout_seconds if step.timeout_seconds is UNSET else step.timeout_seconds
+    timeout = (
+        tuning.step_timeout_seconds
+        if step.timeout_seconds is UNSET
+        else step.timeout_seconds
+    )
     wait = None if step.wait is UNSET else _prepared_wait(step.wait)
     condition = parse_condition(step.condition) if step.condition else None
     fan_out = None if step.for_each is UNSET else _prepared_fan_out(step.for_each)
-    compensation = None if step.compensation is UNSET else _prepared_compensation(step.compensation, tuning)
+    compensation = (
+        None
+        if step.compensation is UNSET
+        else _prepared_compensation(step.compensation, tuning)
+    )
     # Time that is over is not got back by another attempt, so a wait has only one.
     retry = _given(step.retry, tuning.retry) if wait is None else _ONCE
     return PreparedStep(
@@ -181,8 +208,13 @@ def _prepared_wait(wait: Wait) -> PreparedWait:
 
 def _prepared_fan_out(for_each: ForEach) -> PreparedFanOut:
     template = parse_template(for_each.items)
-    # Only a text that is one expression can give a list. Any other gives a text, which the step then fails with.
-    items = template.expression if isinstance(template, ComputedValue) else Constant(for_each.items)
+    # Only a text that is one expression can give a list. Any other gives a text, which
+    # the step then fails with.
+    items = (
+        template.expression
+        if isinstance(template, ComputedValue)
+        else Constant(for_each.items)
+    )
     return PreparedFanOut(
         items=items,
         max_items=for_each.max_items,
@@ -190,7 +222,9 @@ def _prepared_fan_out(for_each: ForEach) -> PreparedFanOut:
     )
 
 
-def _prepared_compensation(compensation: Compensation, tuning: Tuning) -> PreparedCompensation:
+def _prepared_compensation(
+    compensation: Compensation, tuning: Tuning
+) -> PreparedCompensation:
     return PreparedCompensation(
         tool=compensation.capability,
         arguments=parse_template(compensation.input_mapping),

@@ -45,7 +45,8 @@ class SchemaViews:
     """Looks into the schemas of everything that a template refers to, which are put together in one document."""
 
     def __init__(self, used: Iterable[Reference], scopes: Mapping[str, Any]) -> None:
-        # Each reference gets a name of its own in the document, by its place in an order that callers fix.
+        # Each reference gets a name of its own in the document, by its place in an
+        # order that callers fix.
         self._names = {reference: f"r{number}" for number, reference in enumerate(used)}
         definitions = {
             name: _embedded(_given_schema(reference, scopes), f"#/$defs/{name}")
@@ -73,33 +74,43 @@ class SchemaViews:
         # A value follows all of these at once, so its types are those that each allows.
         for each in parts.every:
             found &= self.kinds(each, level + 1)
-        # Of a choice, the value follows at least one, so the types of all of them count.
+        # Of a choice, the value follows at least one, so the types of all of them
+        # count.
         for _, options in parts.choices:
-            found &= frozenset[str]().union(*(self.kinds(option, level + 1) for option in options))
+            found &= frozenset[str]().union(
+                *(self.kinds(option, level + 1) for option in options)
+            )
         return found
 
     def without_null(self, schema: Schema, level: int = 0) -> Schema:
         """The schema of the values that are not null; as it was where that cannot be said."""
-        if isinstance(schema, bool) or "null" not in self.kinds(schema) or self.is_beyond(level):
+        if (
+            isinstance(schema, bool)
+            or "null" not in self.kinds(schema)
+            or self.is_beyond(level)
+        ):
             return schema
         parts = self.document.parts(schema)
         own = _own_without_null(parts.own)
         every = [self.without_null(each, level + 1) for each in parts.every]
         for _, options in parts.choices:
             kept = [self.without_null(option, level + 1) for option in options]
-            # Also for `oneOf`: a view describes at least every value, so it need not say that only one alternative
-            # holds.
+            # Also for `oneOf`: a view describes at least every value, so it need not
+            # say that only one alternative holds.
             every.append(any_of(kept))
         if own is False or False in every:
             return False
-        # The own keywords stay in one schema with the others: `unevaluatedProperties` looks at those beside it.
+        # The own keywords stay in one schema with the others: `unevaluatedProperties`
+        # looks at those beside it.
         telling = [schema for schema in every if not is_anything(schema)]
         return {**own, "allOf": telling} if own and telling else all_of([own, *telling])
 
-    # One step into a value --------------------------------------------------------------------------------------------
+    # One step into a value ------------------------------------------------------------
 
     def _part(self, view: View, key: str | int) -> View:
-        found = _union([self._part_of_all(schemas, key) for schemas in view.alternatives])
+        found = _union(
+            [self._part_of_all(schemas, key) for schemas in view.alternatives]
+        )
         return View(found.alternatives, is_absent=found.is_absent or view.is_absent)
 
     def _part_of_all(self, schemas: tuple[Schema, ...], key: str | int) -> View:
@@ -116,7 +127,9 @@ class SchemaViews:
         views = [_own_part(parts.own, key)]
         views += [self._part_of(each, key, level + 1) for each in parts.every]
         for _, options in parts.choices:
-            views.append(_union([self._part_of(option, key, level + 1) for option in options]))
+            views.append(
+                _union([self._part_of(option, key, level + 1) for option in options])
+            )
         return self._intersection(views)
 
     def _intersection(self, views: list[View]) -> View:
@@ -124,10 +137,16 @@ class SchemaViews:
         found = ANYTHING
         for view in views:
             alternatives = found.alternatives
-            # Beyond the bound this view is left out, and what the others say stays right.
+            # Beyond the bound this view is left out, and what the others say stays
+            # right.
             if len(alternatives) * len(view.alternatives) <= _MAX_ALTERNATIVES:
-                pairs = [(*one, *other) for one, other in product(alternatives, view.alternatives)]
-                alternatives = tuple(schemas for schemas in pairs if self._is_possible(schemas))
+                pairs = [
+                    (*one, *other)
+                    for one, other in product(alternatives, view.alternatives)
+                ]
+                alternatives = tuple(
+                    schemas for schemas in pairs if self._is_possible(schemas)
+                )
             found = View(alternatives, is_absent=found.is_absent and view.is_absent)
         return found
 
@@ -147,7 +166,7 @@ class SchemaViews:
         return self._left < 0 or level > MAX_LEVELS
 
 
-# Schemas that are given -----------------------------------------------------------------------------------------------
+# Schemas that are given ---------------------------------------------------------------
 
 
 def _given_schema(reference: Reference, scopes: Mapping[str, Any]) -> Any:  # noqa: ANN401 - may not be a schema
@@ -168,19 +187,21 @@ def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - may not be a
 
     def moved(node: dict[str, Any]) -> dict[str, Any]:
         kept = {key: value for key, value in node.items() if key not in _IDENTITY}
-        # A document without faults refers to its own parts alone: `#`, or `#/` and a path.
+        # A document without faults refers to its own parts alone: `#`, or `#/` and a
+        # path.
         return {**kept, "$ref": place + kept["$ref"][1:]} if "$ref" in kept else kept
 
     found: Schema = schema_document.transform(plain, moved)
     return found
 
 
-# Parts by the keywords of one schema ----------------------------------------------------------------------------------
+# Parts by the keywords of one schema --------------------------------------------------
 
 
 def _own_part(own: dict[str, Any], key: str | int) -> View:
     """The view of a part by the keywords of one schema, without those that apply other schemas to the whole value."""
-    # Listed values show exactly what the part can be, so no keyword beside them is needed.
+    # Listed values show exactly what the part can be, so no keyword beside them is
+    # needed.
     values = schema_document.values_of(own)
     if values is not None:
         return _union([_part_of_value(value, key) for value in values.values()])
@@ -200,14 +221,23 @@ def _part_of_value(value: Any, key: str | int) -> View:  # noqa: ANN401 - a JSON
         return View((), is_absent=True)
     found = looked_up(value, (key,))
     # A member that is null is as good as one that is not there.
-    return View((), is_absent=True) if found is None else View(((schema_of_value(found),),), is_absent=False)
+    return (
+        View((), is_absent=True)
+        if found is None
+        else View(((schema_of_value(found),),), is_absent=False)
+    )
 
 
 def _member(own: dict[str, Any], name: str) -> tuple[list[Schema], bool]:
     """The schemas of which one holds for a member, and whether it must be there."""
-    # Beside `patternProperties`, a name that is not listed may fall under a pattern, so nothing is known of it.
-    others = True if "patternProperties" in own else own.get("additionalProperties", True)
-    return [own.get("properties", {}).get(name, others)], name in own.get("required", ())
+    # Beside `patternProperties`, a name that is not listed may fall under a pattern, so
+    # nothing is known of it.
+    others = (
+        True if "patternProperties" in own else own.get("additionalProperties", True)
+    )
+    return [own.get("properties", {}).get(name, others)], name in own.get(
+        "required", ()
+    )
 
 
 def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
@@ -217,7 +247,9 @@ def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
     if position < 0:
         # How long the list is decides which one it is.
         return [*first, others], own.get("minItems", 0) >= -position
-    return [first[position] if position < len(first) else others], own.get("minItems", 0) > position
+    return [first[position] if position < len(first) else others], own.get(
+        "minItems", 0
+    ) > position
 
 
 def _own_without_null(own: dict[str, Any]) -> dict[str, Any] | Literal[False]:
@@ -230,11 +262,12 @@ def _own_without_null(own: dict[str, Any]) -> dict[str, Any] | Literal[False]:
         names = own["type"] if isinstance(own["type"], list) else [own["type"]]
         kept = [name for name in names if name != "null"]
         found["type"] = kept[0] if len(kept) == 1 else kept
-    # An empty `enum` or an empty `type` is left where null was all that the schema allowed.
+    # An empty `enum` or an empty `type` is left where null was all that the schema
+    # allowed.
     return found if found.get("enum", True) and found.get("type", True) else False
 
 
-# Unions and intersections ---------------------------------------------------------------------------------------------
+# Unions and intersections -------------------------------------------------------------
 
 
 def _view_of(schema: Schema) -> View:
@@ -271,37 +304,53 @@ def any_of(schemas: Iterable[Schema]) -> Schema:
         return possible[0]
     if any(map(is_anything, possible)):
         return True
-    # Two that say the same in the same words are one; `1` and `true` are not the same words.
-    distinct = list({schema_document.token(schema): schema for schema in possible}.values())
+    # Two that say the same in the same words are one; `1` and `true` are not the same
+    # words.
+    distinct = list(
+        {schema_document.token(schema): schema for schema in possible}.values()
+    )
     if len(distinct) > 1:
         return {"anyOf": distinct}
     return distinct[0] if distinct else False
 
 
-# Schemas of what is written -------------------------------------------------------------------------------------------
+# Schemas of what is written -----------------------------------------------------------
 
 
 def schema_of_value(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON value
     """The schema of one value; of lists and objects by their parts, so that each part can be compared."""
     match value:
         case dict():
-            return object_schema({name: schema_of_value(member) for name, member in value.items()})
+            return object_schema(
+                {name: schema_of_value(member) for name, member in value.items()}
+            )
         case list():
             # The value is fixed, so it is known whether an item comes twice.
             tokens = {schema_document.token(item) for item in value}
             found = list_schema([schema_of_value(item) for item in value])
-            return {**found, "uniqueItems": True} if len(tokens) == len(value) else found
+            return (
+                {**found, "uniqueItems": True} if len(tokens) == len(value) else found
+            )
     return {"const": value}
 
 
 def object_schema(members: Mapping[str, Schema]) -> dict[str, Any]:
     """The schema of an object that has these members and no others."""
     found: dict[str, Any] = {"type": "object", "additionalProperties": False}
-    return {**found, "properties": {**members}, "required": [*members]} if members else found
+    return (
+        {**found, "properties": {**members}, "required": [*members]}
+        if members
+        else found
+    )
 
 
 def list_schema(items: list[Schema]) -> dict[str, Any]:
     """The schema of a list that has these items and no others."""
     if not items:
         return {"type": "array", "maxItems": 0}
-    return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+    return {
+        "type": "array",
+        "prefixItems": items,
+        "items": False,
+        "minItems": len(items),
+    }

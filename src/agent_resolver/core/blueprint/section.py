@@ -72,13 +72,32 @@ def _sections_of_step(step: Step, position: int) -> Iterator[Section]:
     # The condition and the list of items are looked at once, before there is an item.
     inside = _ALWAYS | (_OF_ITEMS if step.for_each else frozenset())
     if step.condition:
-        yield Section(at=(*at, "condition"), value=step.condition, step=position, is_condition=True)
+        yield Section(
+            at=(*at, "condition"),
+            value=step.condition,
+            step=position,
+            is_condition=True,
+        )
     if step.for_each:
-        yield Section(at=(*at, "for_each", "items"), value=step.for_each.items, step=position)
-    yield Section(at=(*at, "input_mapping"), value=step.input_mapping, roots=inside, step=position)
+        yield Section(
+            at=(*at, "for_each", "items"), value=step.for_each.items, step=position
+        )
+    yield Section(
+        at=(*at, "input_mapping"), value=step.input_mapping, roots=inside, step=position
+    )
     if step.wait:
-        yield Section(at=(*at, "wait", "question"), value=step.wait.question, roots=inside, step=position)
-        yield Section(at=(*at, "wait", "until"), value=step.wait.until, roots=inside, step=position)
+        yield Section(
+            at=(*at, "wait", "question"),
+            value=step.wait.question,
+            roots=inside,
+            step=position,
+        )
+        yield Section(
+            at=(*at, "wait", "until"),
+            value=step.wait.until,
+            roots=inside,
+            step=position,
+        )
     if step.compensation:
         yield Section(
             at=(*at, "compensation", "input_mapping"),
@@ -93,11 +112,23 @@ def parse_section(section: Section) -> ParsedSection:
     """Read every expression of a section."""
     parsed: list[ParsedText] = []
     issues: list[Issue] = []
-    # A condition is one text by itself; in other values, each text is read apart, so that a fault has its own place.
-    texts = [(section.at, section.value)] if section.is_condition else _texts_in(section.value, section.at)
+    # A condition is one text by itself; in other values, each text is read apart, so
+    # that a fault has its own place.
+    texts = (
+        [(section.at, section.value)]
+        if section.is_condition
+        else _texts_in(section.value, section.at)
+    )
     for at, text in texts:
         try:
-            parsed.append(ParsedText(at, parse_condition(text) if section.is_condition else parse_template(text)))
+            parsed.append(
+                ParsedText(
+                    at,
+                    parse_condition(text)
+                    if section.is_condition
+                    else parse_template(text),
+                )
+            )
         except ExpressionFault as fault:
             issues.append(_expression_issue(at, str(fault)))
         except TemplateFault as fault:
@@ -106,7 +137,9 @@ def parse_section(section: Section) -> ParsedSection:
 
 
 def _expression_issue(at: Place, message: str) -> Issue:
-    return Issue(at=at, code=IssueCode.EXPRESSION, message=f"Not an expression: {message}")
+    return Issue(
+        at=at, code=IssueCode.EXPRESSION, message=f"Not an expression: {message}"
+    )
 
 
 def _texts_in(value: Any, at: Place) -> Iterator[tuple[Place, str]]:  # noqa: ANN401 - a JSON value

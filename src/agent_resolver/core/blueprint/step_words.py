@@ -6,7 +6,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from agent_resolver.core.count import counted
 from agent_resolver.core.shorten import shorten
-from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, Blueprint, ForEach, Step, Wait
+from agent_resolver.schema.blueprint import (
+    MAX_UNBATCHED_ITEMS,
+    Blueprint,
+    ForEach,
+    Step,
+    Wait,
+)
 
 _MAX_SHOWN: Final = 80
 
@@ -24,8 +30,14 @@ class StepWords(Struct, frozen=True, kw_only=True):
 
 def words_of_steps(blueprint: Blueprint) -> dict[str, StepWords]:
     """Each step of a blueprint in words, by id."""
-    reasons = {requirement.step: requirement.reason for requirement in blueprint.hitl_requirements}
-    return {step.id: _words_of(step, blueprint, reasons.get(step.id)) for step in blueprint.dag.steps}
+    reasons = {
+        requirement.step: requirement.reason
+        for requirement in blueprint.hitl_requirements
+    }
+    return {
+        step.id: _words_of(step, blueprint, reasons.get(step.id))
+        for step in blueprint.dag.steps
+    }
 
 
 def printable(text: str) -> str:
@@ -51,7 +63,9 @@ def _words_of(step: Step, blueprint: Blueprint, reason: str | None) -> StepWords
     approval = f"needs approval: {reason}" if reason else ""
     undo = f"taken back by {step.compensation.capability}" if step.compensation else ""
     details = [condition, items, tries, approval, undo]
-    action = _words_of_wait(step.wait) if step.wait else step.capability or "does nothing"
+    action = (
+        _words_of_wait(step.wait) if step.wait else step.capability or "does nothing"
+    )
     return StepWords(
         id=step.id,
         action=printable(action),
@@ -64,11 +78,27 @@ def _words_of_items(for_each: ForEach) -> str:
     words = f"for each of {for_each.items}"
     if for_each.max_items != MAX_UNBATCHED_ITEMS:
         words += f", at most {for_each.max_items:,}"
-    return words if isinstance(for_each.batch_size, UnsetType) else f"{words}, {for_each.batch_size} at a time"
+    return (
+        words
+        if isinstance(for_each.batch_size, UnsetType)
+        else f"{words}, {for_each.batch_size} at a time"
+    )
 
 
 def _words_of_wait(wait: Wait) -> str:
     if wait.kind == "time":
-        return f"waits until {wait.until}" if wait.until else f"waits {wait.seconds or 0:,g} s"
-    words = "waits for a person" if wait.kind == "person" else f"waits for the signal '{wait.signal}'"
-    return words if isinstance(wait.timeout_seconds, UnsetType) else f"{words}, at most {wait.timeout_seconds:,g} s"
+        return (
+            f"waits until {wait.until}"
+            if wait.until
+            else f"waits {wait.seconds or 0:,g} s"
+        )
+    words = (
+        "waits for a person"
+        if wait.kind == "person"
+        else f"waits for the signal '{wait.signal}'"
+    )
+    return (
+        words
+        if isinstance(wait.timeout_seconds, UnsetType)
+        else f"{words}, at most {wait.timeout_seconds:,g} s"
+    )

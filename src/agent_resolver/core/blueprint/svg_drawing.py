@@ -5,7 +5,11 @@ from html import escape
 from typing import Final
 
 from agent_resolver.core.blueprint.prepared_blueprint import waves_of
-from agent_resolver.core.blueprint.step_words import StepWords, printable, words_of_steps
+from agent_resolver.core.blueprint.step_words import (
+    StepWords,
+    printable,
+    words_of_steps,
+)
 from agent_resolver.core.count import counted
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import blueprint_digest
@@ -68,7 +72,9 @@ def draw_svg(blueprint: Blueprint) -> str:
 def _document(blueprint: Blueprint, parts: list[str], width: int, height: int) -> str:
     name = escape(f"{printable(blueprint.id)} {printable(blueprint.version)}")
     steps = counted(len(blueprint.dag.steps), "step")
-    description = escape(f"{steps}. {printable(blueprint.blueprint_metadata.description)}")
+    description = escape(
+        f"{steps}. {printable(blueprint.blueprint_metadata.description)}"
+    )
     # Several drawings may come into one page, where each id may be there once.
     key = blueprint_digest(blueprint).removeprefix("sha256-")[:12]
     opening = (
@@ -90,7 +96,9 @@ def _document(blueprint: Blueprint, parts: list[str], width: int, height: int) -
 
 def _lines_of_row(row: Sequence[StepWords]) -> list[Sequence[StepWords]]:
     """The boxes of a wave, in as many lines as they need."""
-    return [row[start : start + _MOST_IN_ROW] for start in range(0, len(row), _MOST_IN_ROW)]
+    return [
+        row[start : start + _MOST_IN_ROW] for start in range(0, len(row), _MOST_IN_ROW)
+    ]
 
 
 def _height_of(line: Sequence[StepWords]) -> int:
@@ -122,7 +130,11 @@ def _arrows(above: list[int], below: list[int], top: int) -> str:
 
 def _box(step: StepWords, left: int, top: int, height: int) -> str:
     whole = escape("; ".join((f"{step.id}: {step.action}", *step.details)))
-    texts = [("name", step.id), ("action", step.action), *(("detail", detail) for detail in step.details)]
+    texts = [
+        ("name", step.id),
+        ("action", step.action),
+        *(("detail", detail) for detail in step.details),
+    ]
     lines = [
         f'<g class="{"wait" if step.is_wait else "call"}">',
         f"<title>{whole}</title>",
@@ -131,6 +143,12 @@ def _box(step: StepWords, left: int, top: int, height: int) -> str:
     for place, (kind, text) in enumerate(texts):
         baseline = top + 22 + place * _LINE + (place > 0) * 4
         # Cut anywhere: an expression is one long word.
-        shown = text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
-        lines.append(f'<text class="{kind}" x="{left + 12}" y="{baseline}">{escape(shown)}</text>')
+        shown = (
+            text
+            if len(text) <= _MOST_CHARACTERS
+            else f"{text[: _MOST_CHARACTERS - 1]}…"
+        )
+        lines.append(
+            f'<text class="{kind}" x="{left + 12}" y="{baseline}">{escape(shown)}</text>'
+        )
     return "\n".join([*lines, "</g>"])

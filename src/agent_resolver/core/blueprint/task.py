@@ -38,7 +38,9 @@ class Failure(Struct, frozen=True):
     message: str
 
 
-def wave_of(tasks: list[Task], attempt: int, scope: Mapping[str, Any]) -> Wave | Failure:
+def wave_of(
+    tasks: list[Task], attempt: int, scope: Mapping[str, Any]
+) -> Wave | Failure:
     """The wave with this attempt at some tasks; the failure of the first that cannot be started.
 
     If one cannot be started, none is: the run is about to fail, and the others would only have to be taken back.
@@ -64,16 +66,25 @@ def invalid_input(path: str, message: str) -> Failure:
 
 def scope_of(task: Task, scope: Mapping[str, Any]) -> Mapping[str, Any]:
     """The roots that the templates of a task can refer to."""
-    # Only a fan-out has an item; for any other step, the check of blueprints refuses these roots.
-    return scope if task.index == NO_ITEM else {**scope, "item": task.item, "index": task.index}
+    # Only a fan-out has an item; for any other step, the check of blueprints refuses
+    # these roots.
+    return (
+        scope
+        if task.index == NO_ITEM
+        else {**scope, "item": task.item, "index": task.index}
+    )
 
 
 def delay_before(attempt: int, retry: Retry) -> float:
     """The pause before an attempt, in seconds."""
     if attempt == 1:
         return 0.0
-    # Large powers are cut off by the limit: at most ten attempts, each at most ten times as late.
-    return min(retry.first_delay_seconds * retry.backoff ** (attempt - 2), retry.max_delay_seconds)
+    # Large powers are cut off by the limit: at most ten attempts, each at most ten
+    # times as late.
+    return min(
+        retry.first_delay_seconds * retry.backoff ** (attempt - 2),
+        retry.max_delay_seconds,
+    )
 
 
 def is_last(failed: StepFailed, attempt: int, retry: Retry) -> bool:
@@ -120,7 +131,10 @@ def _time_in(template: Template, scope: Mapping[str, Any]) -> str:
         time = datetime.fromisoformat(text)
     except ValueError:
         shown = shorten.shorten(text, 60)
-        raise CannotStart(f"`until` gives '{shown}', which is not a time such as 2030-01-31T12:00:00Z") from None
-    # Without an offset it is UTC: the zone of a machine must not decide when a plan goes on.
+        raise CannotStart(
+            f"`until` gives '{shown}', which is not a time such as 2030-01-31T12:00:00Z"
+        ) from None
+    # Without an offset it is UTC: the zone of a machine must not decide when a plan
+    # goes on.
     with_offset = time if time.tzinfo else time.replace(tzinfo=UTC)
     return with_offset.isoformat()

@@ -32,9 +32,13 @@ from agent_resolver.schema.limit import MAX_DEPTH
 Place = tuple[str | int, ...]
 """Where in a template something is: names of members and positions in lists."""
 
-# A closing brace inside of quotes does not end an expression. The quantifiers are possessive: nothing is tried twice.
-# Three kinds of mark: the escape, a whole expression, and an opening that is never closed.
-_MARK = re.compile(r"""\$\$\{|\$\{(?P<inside>(?:[^}'"]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+)\}|\$\{""", re.DOTALL)
+# A closing brace inside of quotes does not end an expression. The quantifiers are
+# possessive: nothing is tried twice. Three kinds of mark: the escape, a whole
+# expression, and an opening that is never closed.
+_MARK = re.compile(
+    r"""\$\$\{|\$\{(?P<inside>(?:[^}'"]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+)\}|\$\{""",
+    re.DOTALL,
+)
 _UNCLOSED: Final = "`${` is not closed: add `}` after the expression, or write `$${` for the characters themselves"
 
 _MAX_SHOWN: Final = 60
@@ -70,7 +74,9 @@ class ObjectTemplate(Struct, frozen=True):
     members: tuple[tuple[str, "Template"], ...]
 
 
-Template: TypeAlias = FixedValue | ComputedValue | MixedText | ListTemplate | ObjectTemplate
+Template: TypeAlias = (
+    FixedValue | ComputedValue | MixedText | ListTemplate | ObjectTemplate
+)
 
 
 class Reference(Struct, frozen=True):
@@ -85,12 +91,15 @@ class TemplateFault(Exception):
     """Some texts of a template are not right; holds every fault with its place, not only the first."""
 
     def __init__(self, faults: tuple[tuple[Place, str], ...]) -> None:
-        lines = (f"{'.'.join(map(str, place)) or 'value'}: {message}" for place, message in faults)
+        lines = (
+            f"{'.'.join(map(str, place)) or 'value'}: {message}"
+            for place, message in faults
+        )
         super().__init__("\n".join(lines))
         self.faults = faults
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------
 
 
 def parse_template(value: Any) -> Template:  # noqa: ANN401 - a JSON value
@@ -127,7 +136,8 @@ class _Reader:
 
     def template(self, value: Any, place: Place) -> Template:  # noqa: ANN401 - a JSON value
         if fault := _fault_of(value, len(place)):
-            # The fault is kept, and any value in its place lets the search for further faults go on.
+            # The fault is kept, and any value in its place lets the search for further
+            # faults go on.
             self.faults.append((place, fault))
             return FixedValue(None)
         match value:
@@ -140,7 +150,10 @@ class _Reader:
         return FixedValue(value)
 
     def _list(self, value: list[Any], place: Place) -> Template:
-        items = tuple(self.template(item, (*place, position)) for position, item in enumerate(value))
+        items = tuple(
+            self.template(item, (*place, position))
+            for position, item in enumerate(value)
+        )
         if all(isinstance(item, FixedValue) for item in items):
             # Nothing in it is computed, so that a run need not build it again.
             return FixedValue([_fixed(item) for item in items])
@@ -148,7 +161,8 @@ class _Reader:
 
     def _object(self, value: dict[Any, Any], place: Place) -> Template:
         members = tuple(
-            (self._name(name, place), self.template(member, (*place, str(name)))) for name, member in value.items()
+            (self._name(name, place), self.template(member, (*place, str(name))))
+            for name, member in value.items()
         )
         if all(isinstance(member, FixedValue) for _, member in members):
             return FixedValue({name: _fixed(member) for name, member in members})
@@ -156,7 +170,9 @@ class _Reader:
 
     def _name(self, name: object, place: Place) -> str:
         if not isinstance(name, str):
-            self.faults.append((place, f"the name {name!r} of a member is not a text: quote it"))
+            self.faults.append(
+                (place, f"the name {name!r} of a member is not a text: quote it")
+            )
         return str(name)
 
     def _text(self, text: str, place: Place) -> Template:
@@ -189,7 +205,12 @@ class _Reader:
             yield parse_expression(text)
         except ExpressionFault as fault:
             shown = shorten.shorten(text, _MAX_SHOWN)
-            self.faults.append((place, f"{fault.message} (at character {fault.offset + 1} of `{shown}`)"))
+            self.faults.append(
+                (
+                    place,
+                    f"{fault.message} (at character {fault.offset + 1} of `{shown}`)",
+                )
+            )
 
 
 def _fault_of(value: object, level: int) -> str | None:
@@ -207,7 +228,7 @@ def _fixed(template: Template) -> Any:  # noqa: ANN401 - a JSON value
     return template.value if isinstance(template, FixedValue) else None
 
 
-# Evaluating -----------------------------------------------------------------------------------------------------------
+# Evaluating ---------------------------------------------------------------------------
 
 
 def evaluate(template: Template, scope: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value
@@ -242,14 +263,20 @@ class _Evaluation:
                 return [self.result(item, level + 1) for item in template.items]
         # Two braces, and for each member a colon and a comma, but the last comma.
         self._take(2 * len(template.members) + 1)
-        return {self._counted(name, level): self.result(member, level + 1) for name, member in template.members}
+        return {
+            self._counted(name, level): self.result(member, level + 1)
+            for name, member in template.members
+        }
 
     def _joined(self, template: MixedText) -> str:
         texts = []
-        # The bound is checked part by part, before a text is joined that may be too long for memory.
+        # The bound is checked part by part, before a text is joined that may be too
+        # long for memory.
         left = self._left
         for part in template.parts:
-            text = part if isinstance(part, str) else text_of(value_of(part, self._scope))
+            text = (
+                part if isinstance(part, str) else text_of(value_of(part, self._scope))
+            )
             # Each character takes a byte at least.
             left -= len(text)
             if left < 0:
@@ -267,7 +294,7 @@ class _Evaluation:
             raise ResultTooLarge
 
 
-# Dependencies ---------------------------------------------------------------------------------------------------------
+# Dependencies -------------------------------------------------------------------------
 
 
 def references(template: Template | Expression) -> frozenset[Reference]:

@@ -26,7 +26,9 @@ def calls_of(blueprint: Blueprint) -> Iterator[BlueprintCall]:
         if step.capability:
             yield BlueprintCall((*at, "capability"), step.capability)
         if step.compensation:
-            yield BlueprintCall((*at, "compensation", "capability"), step.compensation.capability)
+            yield BlueprintCall(
+                (*at, "compensation", "capability"), step.compensation.capability
+            )
 
 
 def blueprint_rules(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> Rules:
@@ -37,13 +39,16 @@ def blueprint_rules(blueprint: Blueprint, tools: Mapping[str, Descriptor]) -> Ru
     the steps are given to the steps alone. The same key never starts a second run, so the tool is idempotent.
     """
     # A tool that does not exist is reported by the check of calls, and has no rules.
-    called = [tools[call.tool].rules for call in calls_of(blueprint) if call.tool in tools]
+    called = [
+        tools[call.tool].rules for call in calls_of(blueprint) if call.tool in tools
+    ]
     own = blueprint.security_logic
     levels = [rules.classification for rules in called]
     # The declared level can only raise the one that the steps need.
     levels.append(own.data_classification or _LOWEST)
     scopes = {*own.required_scopes}.union(*(rules.required_scopes for rules in called))
-    # A field that a step hides may come in as an argument of the blueprint, under the same name.
+    # A field that a step hides may come in as an argument of the blueprint, under the
+    # same name.
     hidden = frozenset[str]().union(*(rules.secret_fields for rules in called))
     return Rules(
         classification=max(levels, key=CLASSIFICATION_RANK.__getitem__),

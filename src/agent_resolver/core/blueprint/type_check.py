@@ -39,7 +39,9 @@ _MAX_READ_BYTES: Final = 2_000_000
 
 
 def type_issues(
-    blueprint: Blueprint, tools: Mapping[str, Descriptor], parsed: Iterable[ParsedSection]
+    blueprint: Blueprint,
+    tools: Mapping[str, Descriptor],
+    parsed: Iterable[ParsedSection],
 ) -> Iterator[Issue]:
     """Every place of a blueprint at which a value does not fit, or may not."""
     yield from _schema_issues(blueprint)
@@ -51,10 +53,16 @@ def type_issues(
         message = "May be refused when it runs: the schemas are too large to check every value"
         hint = "make the schemas smaller, or make two blueprints of it"
         severity = Severity.WARNING
-        yield Issue(at=("dag",), code=IssueCode.MAY_BE_REFUSED, message=message, severity=severity, hint=hint)
+        yield Issue(
+            at=("dag",),
+            code=IssueCode.MAY_BE_REFUSED,
+            message=message,
+            severity=severity,
+            hint=hint,
+        )
 
 
-# Schemas --------------------------------------------------------------------------------------------------------------
+# Schemas ------------------------------------------------------------------------------
 
 
 def _schema_issues(blueprint: Blueprint) -> Iterator[Issue]:
@@ -69,20 +77,35 @@ def _schema_issues(blueprint: Blueprint) -> Iterator[Issue]:
         if step.wait
     ]
     for at, schema in places:
-        if not isinstance(schema, UnsetType) and (fault := Document(bare(schema)).fault):
+        if not isinstance(schema, UnsetType) and (
+            fault := Document(bare(schema)).fault
+        ):
             message = f"`{fault}` is not something that a JSON Schema (2020-12) of one document can say here"
-            yield Issue(at=at, code=IssueCode.UNUSABLE_SCHEMA, message=message, hint="correct the schema")
+            yield Issue(
+                at=at,
+                code=IssueCode.UNUSABLE_SCHEMA,
+                message=message,
+                hint="correct the schema",
+            )
     if dag.input_schema.get("type") != "object":
         message = "The arguments of a tool are an object: `type: object` is missing"
-        yield Issue(at=("dag", "input_schema"), code=IssueCode.UNUSABLE_SCHEMA, message=message, hint="add it")
+        yield Issue(
+            at=("dag", "input_schema"),
+            code=IssueCode.UNUSABLE_SCHEMA,
+            message=message,
+            hint="add it",
+        )
 
 
 def _wrapped(schema: dict[str, Any], **around: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of a schema
     """A schema around another, which it refers to as `_RESULT`."""
 
     def moved(node: dict[str, Any]) -> dict[str, Any]:
-        # References are relative to the root of a document, and the root of this schema is moved to `_RESULT`.
-        kept = {key: value for key, value in node.items() if key not in {"$id", "$schema"}}
+        # References are relative to the root of a document, and the root of this schema
+        # is moved to `_RESULT`.
+        kept = {
+            key: value for key, value in node.items() if key not in {"$id", "$schema"}
+        }
         return {**kept, "$ref": _RESULT + kept["$ref"][1:]} if "$ref" in kept else kept
 
     return {"$defs": {"result": transform(bare(schema), moved)}, **around}
@@ -103,10 +126,12 @@ class _Types:
             "input": blueprint.dag.input_schema,
             "run": _RUN,
             "index": {"type": "integer", "minimum": 0},
-            "steps": {step: schema for step, schema in results.items() if schema is not None},
+            "steps": {
+                step: schema for step, schema in results.items() if schema is not None
+            },
         }
 
-    # What a step returns ----------------------------------------------------------------------------------------------
+    # What a step returns --------------------------------------------------------------
 
     def _result_schema(self, step: Step) -> dict[str, Any] | None:
         """The schema of the result of a step as later steps see it; None if nothing is known of it."""
@@ -144,14 +169,22 @@ class _Types:
         except TemplateFault:
             # The section of the items reports the fault.
             return True
-        found = schema_of(template, self._scopes) if self._affords(references(template), self._scopes) else None
+        found = (
+            schema_of(template, self._scopes)
+            if self._affords(references(template), self._scopes)
+            else None
+        )
         if not found:
             return True
         # There is an item only if the list has one; its last may be any of them.
-        filled = {**found, "type": "array", "minItems": max(1, found.get("minItems", 0))}
+        filled = {
+            **found,
+            "type": "array",
+            "minItems": max(1, found.get("minItems", 0)),
+        }
         return schema_of(ComputedValue(Lookup("item", (-1,))), {"item": filled})
 
-    # Where values go --------------------------------------------------------------------------------------------------
+    # Where values go ------------------------------------------------------------------
 
     def section_issues(self, parsed: ParsedSection) -> Iterator[Issue]:
         """The reasons why the value of a section may not fit where it goes, and the members that it reads in vain."""
@@ -162,17 +195,28 @@ class _Types:
                 yield from _undeclared_issues(text, scopes)
         wide, words = self._target(section)
         # A section that cannot be read has been reported.
-        if wide is not None and template is not None and self._affords(references(template), scopes, wide):
+        if (
+            wide is not None
+            and template is not None
+            and self._affords(references(template), scopes, wide)
+        ):
             yield from gap_issues(schema_of(template, scopes), wide, section, words)
 
-    def _affords(self, used: Iterable[Reference], scopes: dict[str, Any], wide: object = None) -> bool:
+    def _affords(
+        self, used: Iterable[Reference], scopes: dict[str, Any], wide: object = None
+    ) -> bool:
         """True while the schemas that were looked at are not too large together."""
         read = []
         for each in used:
             # A step counts alone, and not with all others beside it.
-            found = scopes["steps"].get(each.name) if each.root == "steps" else scopes.get(each.root)
+            found = (
+                scopes["steps"].get(each.name)
+                if each.root == "steps"
+                else scopes.get(each.root)
+            )
             read.append(found)
-        # The work grows with the size of what is compared, so its bytes are counted before it is done.
+        # The work grows with the size of what is compared, so its bytes are counted
+        # before it is done.
         self._left -= len(msgspec.json.encode([*read, wide]))
         self.is_exhausted = self._left < 0
         return not self.is_exhausted
@@ -181,7 +225,9 @@ class _Types:
         """The schema that the value of a section must follow, and what it is, in words."""
         if section.step is None:
             schema = self._blueprint.dag.output_schema
-            return (None if isinstance(schema, UnsetType) else schema), "the output schema"
+            return (
+                None if isinstance(schema, UnsetType) else schema
+            ), "the output schema"
         step = self._blueprint.dag.steps[section.step]
         match section.at[3:]:
             case ("condition",):
@@ -199,7 +245,7 @@ class _Types:
         tool = self._tools.get(name or "")
         return (None, "") if tool is None else (tool.input_schema, f"'{tool.id}'")
 
-    # Examples ---------------------------------------------------------------------------------------------------------
+    # Examples -------------------------------------------------------------------------
 
     def example_issues(self) -> Iterator[Issue]:
         """Acceptance tests that no run could pass."""
@@ -207,17 +253,36 @@ class _Types:
         steps = {step.id: step for step in dag.steps}
         for position, test in enumerate(self._blueprint.acceptance_tests):
             at: Place = ("acceptance_tests", position)
-            yield from self._value_issues(test.input, dag.input_schema, (*at, "input"), "the input schema")
-            if not isinstance(test.output, UnsetType) and not isinstance(dag.output_schema, UnsetType):
-                yield from self._value_issues(test.output, dag.output_schema, (*at, "output"), "the output schema")
+            yield from self._value_issues(
+                test.input, dag.input_schema, (*at, "input"), "the input schema"
+            )
+            if not isinstance(test.output, UnsetType) and not isinstance(
+                dag.output_schema, UnsetType
+            ):
+                yield from self._value_issues(
+                    test.output, dag.output_schema, (*at, "output"), "the output schema"
+                )
             for name, result in test.results.items():
                 schema = self._result_schema(steps[name]) if name in steps else None
                 if schema is not None:
-                    yield from self._value_issues(result, schema, (*at, "results", name), f"the result of '{name}'")
+                    yield from self._value_issues(
+                        result,
+                        schema,
+                        (*at, "results", name),
+                        f"the result of '{name}'",
+                    )
 
-    def _value_issues(self, value: Any, schema: dict[str, Any], at: Place, words: str) -> Iterator[Issue]:  # noqa: ANN401 - JSON
+    def _value_issues(
+        self,
+        value: Any,  # noqa: ANN401 - JSON
+        schema: dict[str, Any],
+        at: Place,
+        words: str,
+    ) -> Iterator[Issue]:
         if self._affords((), self._scopes, [value, schema]):
-            yield from gap_issues(schema_of_value(value), schema, Section(at=at, value=value), words)
+            yield from gap_issues(
+                schema_of_value(value), schema, Section(at=at, value=value), words
+            )
 
 
 def _seen_result(result: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
@@ -227,7 +292,9 @@ def _seen_result(result: dict[str, Any] | None, step: Step) -> dict[str, Any] | 
     if step.for_each:
         result = _wrapped(result, type="array", items={"$ref": _RESULT})
     # The result of a step that is left out is null.
-    return _wrapped(result, anyOf=[{"$ref": _RESULT}, _NULL]) if step.condition else result
+    return (
+        _wrapped(result, anyOf=[{"$ref": _RESULT}, _NULL]) if step.condition else result
+    )
 
 
 def _wait_schema(wait: Wait) -> dict[str, Any] | None:
@@ -239,11 +306,14 @@ def _wait_schema(wait: Wait) -> dict[str, Any] | None:
         return None
     if isinstance(wait.default, UnsetType):
         return answer
-    # A wait whose time is over ends with its default, which need not follow the schema of an answer.
+    # A wait whose time is over ends with its default, which need not follow the schema
+    # of an answer.
     return _wrapped(answer, anyOf=[{"$ref": _RESULT}, schema_of_value(wait.default)])
 
 
 def _undeclared_issues(text: ParsedText, scopes: dict[str, Any]) -> Iterator[Issue]:
     hint = "correct the name, or write `unchecked(…)` around the path if the member is there when it runs"
     for member in undeclared_members(text.node, scopes):
-        yield Issue(at=text.at, code=IssueCode.UNDECLARED_MEMBER, message=str(member), hint=hint)
+        yield Issue(
+            at=text.at, code=IssueCode.UNDECLARED_MEMBER, message=str(member), hint=hint
+        )

@@ -8,7 +8,12 @@ from msgspec import Struct
 from agent_resolver.core import schema_document, schema_inclusion, spelling
 from agent_resolver.core.blueprint.expression import Expression, FunctionCall, Lookup
 from agent_resolver.core.blueprint.schema_view import SchemaViews, View
-from agent_resolver.core.blueprint.template import Template, inside, reference_to, references
+from agent_resolver.core.blueprint.template import (
+    Template,
+    inside,
+    reference_to,
+    references,
+)
 from agent_resolver.core.schema_document import Schema
 
 _MAX_LISTED: Final = 10
@@ -40,13 +45,17 @@ class _Names(Struct, frozen=True):
 _SILENT: Final = _Names(frozenset(), is_telling=False)
 
 
-def undeclared_members(node: Template | Expression, scopes: Mapping[str, Any]) -> tuple[UndeclaredMember, ...]:
+def undeclared_members(
+    node: Template | Expression, scopes: Mapping[str, Any]
+) -> tuple[UndeclaredMember, ...]:
     """Every member that a template or a condition reads from an object whose schema declares others only.
 
     A schema that lists `properties` is taken to list all of them, unless it has `additionalProperties` or
     `patternProperties`. What is inside of `unchecked(…)` is not looked at. The scopes are those of `schema_of`.
     """
-    used = sorted(references(node), key=lambda reference: (reference.root, reference.name))
+    used = sorted(
+        references(node), key=lambda reference: (reference.root, reference.name)
+    )
     views = SchemaViews(used, scopes)
     found = (_first_undeclared(lookup, views) for lookup in _checked_lookups(node))
     return tuple(dict.fromkeys(member for member in found if member is not None))
@@ -71,13 +80,21 @@ def _first_undeclared(lookup: Lookup, views: SchemaViews) -> UndeclaredMember | 
         view = views.view(reference, lookup.keys[first:position])
         known = _names_of(view, views)
         if isinstance(key, str) and known.is_telling and key not in known.names:
-            return UndeclaredMember(_rendered(lookup.root, lookup.keys[:position]), key, tuple(sorted(known.names)))
+            return UndeclaredMember(
+                _rendered(lookup.root, lookup.keys[:position]),
+                key,
+                tuple(sorted(known.names)),
+            )
     return None
 
 
 def _rendered(root: str, keys: Iterable[str | int]) -> str:
     for key in keys:
-        root = schema_inclusion.below(root, key) if isinstance(key, str) else f"{root}[{key}]"
+        root = (
+            schema_inclusion.below(root, key)
+            if isinstance(key, str)
+            else f"{root}[{key}]"
+        )
     return root
 
 
@@ -91,7 +108,8 @@ def _names_of(view: View, views: SchemaViews) -> _Names:
 
 def _declared(schema: Schema, views: SchemaViews, level: int) -> _Names | None:
     """The names that a schema declares; None if no value of it is an object."""
-    # A schema that takes no object declares no names, and tells nothing about those of the others.
+    # A schema that takes no object declares no names, and tells nothing about those of
+    # the others.
     if "object" not in views.kinds(schema):
         return None
     if isinstance(schema, bool) or views.is_beyond(level):
@@ -111,7 +129,10 @@ def _own_names(own: dict[str, Any]) -> _Names:
         # Where all values are listed, their members are all that there can be.
         objects = [value for value in values.values() if isinstance(value, dict)]
         return _Names(frozenset().union(*objects), is_telling=True)
-    is_open = "patternProperties" in own or own.get("additionalProperties", False) is not False
+    is_open = (
+        "patternProperties" in own
+        or own.get("additionalProperties", False) is not False
+    )
     names = frozenset(own.get("properties", ()))
     return _Names(names, is_telling=bool(names) and not is_open)
 
@@ -130,4 +151,6 @@ def _either(found: list[_Names | None]) -> _Names:
     """The names of a value that satisfies one of several schemas: each that allows an object must tell its names."""
     known = [each for each in found if each is not None]
     names = frozenset[str]().union(*(each.names for each in known))
-    return _Names(names, is_telling=bool(known) and all(each.is_telling for each in known))
+    return _Names(
+        names, is_telling=bool(known) and all(each.is_telling for each in known)
+    )

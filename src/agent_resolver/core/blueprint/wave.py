@@ -99,7 +99,10 @@ class Wave(Struct, frozen=True, kw_only=True):
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths of the calls, then those of the waits."""
-        return (*(call.path for call in self.calls), *(wait.path for wait in self.waits))
+        return (
+            *(call.path for call in self.calls),
+            *(wait.path for wait in self.waits),
+        )
 
 
 class Ended(Struct, frozen=True, kw_only=True):

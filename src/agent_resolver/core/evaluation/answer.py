@@ -33,7 +33,9 @@ _MAX_FAULT: Final = 500
 _MAX_VALUE_BYTES: Final = 2_000
 
 
-def answer_of(classified: Classified, drafted: Drafted, faults: tuple[str, ...] = ()) -> EvalAnswer:
+def answer_of(
+    classified: Classified, drafted: Drafted, faults: tuple[str, ...] = ()
+) -> EvalAnswer:
     """Everything that was answered to a request.
 
     Args:
@@ -48,22 +50,34 @@ def answer_of(classified: Classified, drafted: Drafted, faults: tuple[str, ...] 
     # The planner may have drafted any text, so it is cleaned before a report keeps it.
     tools = tuple(map(_printable, classified.tools)) if is_settled else ()
     missing = len(classified.missing) if is_settled else 0
-    steps = () if drafted.blueprint is None else answered_steps(drafted.blueprint, drafted.arguments)
+    steps = (
+        ()
+        if drafted.blueprint is None
+        else answered_steps(drafted.blueprint, drafted.arguments)
+    )
     return EvalAnswer(
         kind=kind,
         tools=tools,
         missing=missing,
         asks=tuple(sorted(_printable(question.key) for question in questions)),
         steps=steps,
-        faults=tuple(shorten(_printable(fault, _MAX_FAULT), _MAX_FAULT) for fault in faults[:MAX_FAULTS]),
+        faults=tuple(
+            shorten(_printable(fault, _MAX_FAULT), _MAX_FAULT)
+            for fault in faults[:MAX_FAULTS]
+        ),
     )
 
 
-def answered_steps(blueprint: Blueprint, arguments: Mapping[str, Any]) -> tuple[AnsweredStep, ...]:
+def answered_steps(
+    blueprint: Blueprint, arguments: Mapping[str, Any]
+) -> tuple[AnsweredStep, ...]:
     """The steps of a plan that is called with these arguments."""
     tools = {step.id: step.capability or step.id for step in blueprint.dag.steps}
     starts = _starts_of(blueprint)
-    return tuple(_answered_step(step, tools, starts.get(step.id, 0), arguments) for step in blueprint.dag.steps)
+    return tuple(
+        _answered_step(step, tools, starts.get(step.id, 0), arguments)
+        for step in blueprint.dag.steps
+    )
 
 
 def _starts_of(blueprint: Blueprint) -> dict[str, int]:
@@ -76,7 +90,9 @@ def _starts_of(blueprint: Blueprint) -> dict[str, int]:
     return {step: number for number, wave in enumerate(waves, start=1) for step in wave}
 
 
-def _answered_step(step: Step, tools: Mapping[str, str], wave: int, arguments: Mapping[str, Any]) -> AnsweredStep:
+def _answered_step(
+    step: Step, tools: Mapping[str, str], wave: int, arguments: Mapping[str, Any]
+) -> AnsweredStep:
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     items = _parsed(step.for_each.items) if step.for_each else None
@@ -85,8 +101,11 @@ def _answered_step(step: Step, tools: Mapping[str, str], wave: int, arguments: M
         if template is None:
             continue
         read = references(template)
-        # A value that comes from another step is known only when that step has run, so its tool is kept instead.
-        of_steps = sorted({tools.get(each.name, each.name) for each in read if each.root == "steps"})
+        # A value that comes from another step is known only when that step has run, so
+        # its tool is kept instead.
+        of_steps = sorted(
+            {tools.get(each.name, each.name) for each in read if each.root == "steps"}
+        )
         if of_steps:
             sources[_printable(name)] = _printable(", ".join(of_steps))
         elif all(each.root == "input" for each in read):
@@ -112,7 +131,9 @@ def _parsed(value: Any) -> Template | None:  # noqa: ANN401 - a JSON value
 
 def _followed(template: Template | None, items: Template | None) -> Template | None:
     """The source of an argument: its own template, or the list of all items for one that reads an item."""
-    is_of_item = template is not None and any(each.root == "item" for each in references(template))
+    is_of_item = template is not None and any(
+        each.root == "item" for each in references(template)
+    )
     return items if is_of_item else template
 
 

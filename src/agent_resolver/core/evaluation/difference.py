@@ -70,7 +70,11 @@ def compare_reports(before: EvalReport, after: EvalReport) -> EvalDifference | N
     later = {result.id: result for result in after.cases}
     if not earlier.keys() & later.keys():
         return None
-    found = [change for result in after.cases for change in _change_of(earlier.get(result.id), result)]
+    found = [
+        change
+        for result in after.cases
+        for change in _change_of(earlier.get(result.id), result)
+    ]
     found += [_removed(result) for result in before.cases if result.id not in later]
     order = list(AnswerChangeKind)
     return EvalDifference(
@@ -112,7 +116,12 @@ def _kind_of(before: CaseResult | None, after: CaseResult) -> AnswerChangeKind |
 
 def _removed(result: CaseResult) -> CaseChange:
     answer = describe_answer(result.answer)
-    return CaseChange(kind=AnswerChangeKind.REMOVED, id=result.id, request=result.request, before=answer)
+    return CaseChange(
+        kind=AnswerChangeKind.REMOVED,
+        id=result.id,
+        request=result.request,
+        before=answer,
+    )
 
 
 def describe_answer(answer: EvalAnswer) -> str:

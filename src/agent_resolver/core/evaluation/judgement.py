@@ -17,7 +17,9 @@ _MAX_SHOWN: Final = 80
 
 def judge_case(case: EvalCase, answer: EvalAnswer) -> CaseResult:
     """Compare an answer with what a case expects."""
-    of_routing = tuple(f"routing: {fault}" for fault in routing_faults(case.expect, answer))
+    of_routing = tuple(
+        f"routing: {fault}" for fault in routing_faults(case.expect, answer)
+    )
     of_plan = tuple(f"plan: {fault}" for fault in plan_faults(case.expect, answer))
     return CaseResult(
         id=case.id,
@@ -58,16 +60,22 @@ def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     if not answer.steps:
         yield "there is none"
         return
-    # The audit of the plan found these faults, and a plan with faults is wrong whatever its steps are.
+    # The audit of the plan found these faults, and a plan with faults is wrong whatever
+    # its steps are.
     yield from answer.faults
     # A case without steps expects each of its tools once, in the order of the list.
     wanted = expect.steps or tuple(ExpectedStep(tool=tool) for tool in expect.tools)
-    expected, found = tuple(step.tool for step in wanted), tuple(step.tool for step in answer.steps)
+    expected, found = (
+        tuple(step.tool for step in wanted),
+        tuple(step.tool for step in answer.steps),
+    )
     # Steps can be compared one by one only where both sides have the same tools.
     if expected != found:
         yield f"expected the steps {_listed(expected)}, and it has {_listed(found)}"
         return
-    for number, (step, answered) in enumerate(zip(wanted, answer.steps, strict=True), start=1):
+    for number, (step, answered) in enumerate(
+        zip(wanted, answer.steps, strict=True), start=1
+    ):
         for fault in _step_faults(step, answered):
             yield f"step {number}, `{step.tool}`: {fault}"
 
@@ -91,7 +99,7 @@ def _value_faults(name: str, value: Any, found: AnsweredStep) -> Iterator[str]: 
         yield f"expected `{name}` to be {_quoted(value)}, and it is {_origin(name, found)}"
 
 
-# Words ----------------------------------------------------------------------------------------------------------------
+# Words --------------------------------------------------------------------------------
 
 
 def _listed(tools: tuple[str, ...]) -> str:
@@ -117,7 +125,9 @@ def _tool(tool: str) -> str:
 def _origin(name: str, found: AnsweredStep) -> str:
     if name in found.from_step:
         return f"from `{found.from_step[name]}`"
-    return _quoted(found.from_request[name]) if name in found.from_request else "left out"
+    return (
+        _quoted(found.from_request[name]) if name in found.from_request else "left out"
+    )
 
 
 def _quoted(value: Any) -> str:  # noqa: ANN401 - a JSON value

@@ -23,12 +23,17 @@ class Evaluated(Struct, frozen=True, kw_only=True):
     fallbacks: dict[str, int] = {}
 
 
-def report_of(evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence[CaseResult]) -> EvalReport:
+def report_of(
+    evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence[CaseResult]
+) -> EvalReport:
     """The report on the results of these cases."""
     # The tools that the set asks for show how much of the manifest it tries.
     covered = {tool for case in cases for tool in case.expect.tools}
     sorts = dict.fromkeys(result.sort for result in results)
-    scores = [sort_score(sort, [each for each in results if each.sort == sort]) for sort in sorted(sorts)]
+    scores = [
+        sort_score(sort, [each for each in results if each.sort == sort])
+        for sort in sorted(sorts)
+    ]
     total = sort_score("all", results)
     return EvalReport(
         planner=evaluated.planner,
@@ -48,15 +53,25 @@ def report_of(evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence
 def sort_score(sort: str, results: Sequence[CaseResult]) -> SortScore:
     """The scores of some cases."""
     planned = [result.plan for result in results if result.plan is not None]
-    return SortScore(sort=sort, routing=_score([result.routing for result in results]), plan=_score(planned))
+    return SortScore(
+        sort=sort,
+        routing=_score([result.routing for result in results]),
+        plan=_score(planned),
+    )
 
 
 def _score(verdicts: Sequence[bool]) -> Score:
     right = sum(verdicts)
-    return Score(right, len(verdicts), round(right / len(verdicts), _DIGITS) if verdicts else 1.0)
+    return Score(
+        right, len(verdicts), round(right / len(verdicts), _DIGITS) if verdicts else 1.0
+    )
 
 
 def passes_gate(report: EvalReport, gate: float) -> bool:
     """True if both scores reach the gate; a score without cases does."""
-    # The division is exact to the last digit, where the rounded score of the report could pass a gate just above it.
-    return all(not score.of or score.right / score.of >= gate for score in (report.routing, report.plan))
+    # The division is exact to the last digit, where the rounded score of the report
+    # could pass a gate just above it.
+    return all(
+        not score.of or score.right / score.of >= gate
+        for score in (report.routing, report.plan)
+    )

@@ -12,7 +12,12 @@ from agent_resolver.core.evidence.story import Story
 from agent_resolver.schema.audit import AuditKind, AuditRecord
 from agent_resolver.schema.blueprint import Blueprint
 from agent_resolver.schema.blueprint_file import blueprint_bytes
-from agent_resolver.schema.evidence import Approval, CertifiedPlan, InstalledFile, TaskEvidence
+from agent_resolver.schema.evidence import (
+    Approval,
+    CertifiedPlan,
+    InstalledFile,
+    TaskEvidence,
+)
 from agent_resolver.schema.planning import Evaluation
 
 Value = TypeVar("Value")
@@ -30,7 +35,9 @@ def certified_plans(evidence: TaskEvidence) -> tuple[CertifiedPlan, ...]:
     return tuple(plan for plan in found if plan is not None)
 
 
-def content_as(evidence: TaskEvidence, reference: str, kind: type[Value]) -> Value | None:
+def content_as(
+    evidence: TaskEvidence, reference: str, kind: type[Value]
+) -> Value | None:
     """A content of the document as a value; None if it is not there, or is not one."""
     content: Any = evidence.contents.get(reference)
     try:
@@ -44,14 +51,18 @@ def evaluation_name(artifact: str) -> str:
     return f"{artifact}.eval"
 
 
-def _certified_plan(name: str, evidence: TaskEvidence, story: Story) -> CertifiedPlan | None:
+def _certified_plan(
+    name: str, evidence: TaskEvidence, story: Story
+) -> CertifiedPlan | None:
     content = evidence.task.artifacts[name].content
     reference = evidence.references.get(evaluation_name(name), "")
     blueprint = content_as(evidence, content, Blueprint)
     evaluation = content_as(evidence, reference, Evaluation)
     if blueprint is None or evaluation is None:
         return None
-    is_installed = bool(story.decided("assembly", "INSTALLED", about=name, content=content))
+    is_installed = bool(
+        story.decided("assembly", "INSTALLED", about=name, content=content)
+    )
     started = story.calls(AuditKind.CALL_STARTED, name)
     runs = story.plan_runs(name)
     installed = _installed_file(name, blueprint) if is_installed else None
@@ -75,19 +86,32 @@ def _certified_plan(name: str, evidence: TaskEvidence, story: Story) -> Certifie
 
 
 def _installed_file(name: str, blueprint: Blueprint) -> InstalledFile:
-    return InstalledFile(name=f"{name}.json", digest=f"sha256-{sha256(blueprint_bytes(blueprint)).hexdigest()}")
+    return InstalledFile(
+        name=f"{name}.json",
+        digest=f"sha256-{sha256(blueprint_bytes(blueprint)).hexdigest()}",
+    )
 
 
-def _approvals(evidence: TaskEvidence, story: Story, started: list[AuditRecord]) -> list[Approval]:
+def _approvals(
+    evidence: TaskEvidence, story: Story, started: list[AuditRecord]
+) -> list[Approval]:
     """The approvals that calls of a plan used, as the trail has them."""
-    used = dict.fromkeys(str(record.body["approval"]) for record in started if "approval" in record.body)
+    used = dict.fromkeys(
+        str(record.body["approval"]) for record in started if "approval" in record.body
+    )
     roles = {action.id: action.role for action in evidence.actions}
     codes = {action.id: action.code for action in evidence.actions}
-    found = [record for action in used for record in story.about_action(action, AuditKind.ACTION_APPROVED)]
+    found = [
+        record
+        for action in used
+        for record in story.about_action(action, AuditKind.ACTION_APPROVED)
+    ]
     return [_approval(record, roles, codes) for record in found]
 
 
-def _approval(record: AuditRecord, roles: dict[str, str], codes: dict[str, str]) -> Approval:
+def _approval(
+    record: AuditRecord, roles: dict[str, str], codes: dict[str, str]
+) -> Approval:
     body = record.body
     action = str(body["action"])
     return Approval(

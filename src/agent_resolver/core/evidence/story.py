@@ -13,11 +13,17 @@ class Story:
     def __init__(self, evidence: TaskEvidence) -> None:
         self.task = evidence.task.task_id
         self.records = evidence.records
-        self.own = tuple(record for record in evidence.records if record.run == self.task)
+        self.own = tuple(
+            record for record in evidence.records if record.run == self.task
+        )
         """The records of the task itself."""
-        self.decisions = tuple(record for record in self.own if record.kind == AuditKind.TASK_DECIDED)
+        self.decisions = tuple(
+            record for record in self.own if record.kind == AuditKind.TASK_DECIDED
+        )
 
-    def decided(self, stage: str, *choices: str, about: str = "", content: str = "") -> list[AuditRecord]:
+    def decided(
+        self, stage: str, *choices: str, about: str = "", content: str = ""
+    ) -> list[AuditRecord]:
         """The decisions of a stage, the oldest first.
 
         Args:
@@ -26,7 +32,9 @@ class Story:
             about: The name of something that was decided about.
             content: The digest that it had.
         """
-        found = [record for record in self.decisions if record.body.get("stage") == stage]
+        found = [
+            record for record in self.decisions if record.body.get("stage") == stage
+        ]
         if choices:
             found = [record for record in found if record.body.get("choice") in choices]
         if about:
@@ -35,17 +43,33 @@ class Story:
 
     def calls(self, kind: AuditKind, tool: str) -> list[AuditRecord]:
         """The records of the task's own calls of a tool."""
-        return [record for record in self.own if record.kind == kind and record.body.get("tool") == tool]
+        return [
+            record
+            for record in self.own
+            if record.kind == kind and record.body.get("tool") == tool
+        ]
 
     def about_action(self, action: str, *kinds: AuditKind) -> list[AuditRecord]:
         """The records about a question, also those of the run in which a person answered it."""
-        return [record for record in self.records if record.kind in kinds and record.body.get("action") == action]
+        return [
+            record
+            for record in self.records
+            if record.kind in kinds and record.body.get("action") == action
+        ]
 
     def plan_runs(self, plan: str) -> list[AuditRecord]:
         """The starts of the runs that executed a plan, whichever content they had."""
-        starts = (record for record in self.records if record.run != self.task and record.kind == AuditKind.RUN_STARTED)
+        starts = (
+            record
+            for record in self.records
+            if record.run != self.task and record.kind == AuditKind.RUN_STARTED
+        )
         # A run names its blueprint as `id@version`.
-        return [record for record in starts if str(record.body.get("blueprint", "")).rpartition("@")[0] == plan]
+        return [
+            record
+            for record in starts
+            if str(record.body.get("blueprint", "")).rpartition("@")[0] == plan
+        ]
 
 
 def digest_in(record: AuditRecord, name: str) -> str:

@@ -38,8 +38,15 @@ def _lacking_scopes(subject: OpsSubject, rules: Rules) -> str:
     locked = subject.policy.locked_scopes
     # Without a lock, only the initiator limits the scopes.
     unlocked = [] if locked is None else sorted({*rules.required_scopes} - locked)
-    sides = (("the initiator does not hold", missing_scopes(rules, subject.caller)), ("the lock has not", unlocked))
-    return "; ".join(f"{words} {', '.join(dict.fromkeys(scopes))}" for words, scopes in sides if scopes)
+    sides = (
+        ("the initiator does not hold", missing_scopes(rules, subject.caller)),
+        ("the lock has not", unlocked),
+    )
+    return "; ".join(
+        f"{words} {', '.join(dict.fromkeys(scopes))}"
+        for words, scopes in sides
+        if scopes
+    )
 
 
 def missing_secrets(draft: AuditedDraft) -> Iterator[OpsFinding]:

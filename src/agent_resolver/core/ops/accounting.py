@@ -50,7 +50,8 @@ def _why_not_passed(name: str, count: int, results: tuple[TestResult, ...]) -> s
     Tests that share a name pass or fail together: their results do not say which of them is which.
     """
     own = [result for result in results if result.name == name]
-    # Sorted, so that the failure which is shown does not depend on the order of the results.
+    # Sorted, so that the failure which is shown does not depend on the order of the
+    # results.
     failed = sorted(result.message for result in own if not result.passed)
     if failed:
         return f"fails: {failed[0]}"

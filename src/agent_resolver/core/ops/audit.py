@@ -13,7 +13,11 @@ from agent_resolver.core.ops.accounting import failed_tests, wrong_cost_center
 from agent_resolver.core.ops.authorized_tool import unauthorized_tools
 from agent_resolver.core.ops.data import unlisted_egress, wrong_classifications
 from agent_resolver.core.ops.draft import AuditedDraft
-from agent_resolver.core.ops.form import malformed_parts, missing_batches, missing_compensations
+from agent_resolver.core.ops.form import (
+    malformed_parts,
+    missing_batches,
+    missing_compensations,
+)
 from agent_resolver.core.ops.rule import FindFaults, OpsFinding, OpsRule
 from agent_resolver.core.ops.subject import OpsSubject
 from agent_resolver.core.shorten import shorten
@@ -76,7 +80,11 @@ _CHECKS: Final[tuple[tuple[OpsRule, FindFaults], ...]] = (
         missing_compensations,
     ),
     (
-        OpsRule(id="OPS-BAT-001", standard="WCS-001", title="Over 100 items are taken in batches."),
+        OpsRule(
+            id="OPS-BAT-001",
+            standard="WCS-001",
+            title="Over 100 items are taken in batches.",
+        ),
         missing_batches,
     ),
     (
@@ -88,7 +96,11 @@ _CHECKS: Final[tuple[tuple[OpsRule, FindFaults], ...]] = (
         missing_secrets,
     ),
     (
-        OpsRule(id="OPS-CST-001", standard="GOS-001", title="The costs go to the cost centre of the initiator."),
+        OpsRule(
+            id="OPS-CST-001",
+            standard="GOS-001",
+            title="The costs go to the cost centre of the initiator.",
+        ),
         wrong_cost_center,
     ),
     (
@@ -111,7 +123,8 @@ def audit_blueprint(subject: OpsSubject) -> tuple[Violation, ...]:
     Builder's list of applied remedies refer to ids. At most `MAX_VIOLATIONS` are returned.
     """
     draft = AuditedDraft(subject)
-    # A draft that uses one id for two steps has two findings of one id. The first is enough, since it is rejected.
+    # A draft that uses one id for two steps has two findings of one id. The first is
+    # enough, since it is rejected.
     found: dict[str, Violation] = {}
     for violation in _all_violations(draft):
         found.setdefault(violation.id, violation)

@@ -16,7 +16,8 @@ def wrong_classifications(draft: AuditedDraft) -> Iterator[OpsFinding]:
     """Data that is declared less sensitive than it is, or that the initiator may not handle."""
     subject, caller = draft.subject, draft.subject.caller
     declared = subject.blueprint.security_logic.data_classification or "PUBLIC"
-    # The highest of the steps and of what is declared, so that it can only be the same or more sensitive.
+    # The highest of the steps and of what is declared, so that it can only be the same
+    # or more sensitive.
     highest = blueprint_rules(subject.blueprint, subject.tools).classification
     if declared != highest:
         yield OpsFinding(
@@ -26,7 +27,8 @@ def wrong_classifications(draft: AuditedDraft) -> Iterator[OpsFinding]:
             action="raise-classification",
         )
     levels = {tool.rules.classification for _, tool in draft.known_calls}
-    # Where a step has the declared level, the finding is about that step: leaving it out may be all that it takes.
+    # Where a step has the declared level, the finding is about that step: leaving it
+    # out may be all that it takes.
     if declared not in levels and not is_cleared(caller, declared):
         yield OpsFinding(
             about="initiator",
@@ -38,19 +40,28 @@ def wrong_classifications(draft: AuditedDraft) -> Iterator[OpsFinding]:
         yield from _refused_data(call, tool, caller)
 
 
-def _refused_data(call: PlannedCall, tool: Descriptor, caller: Caller) -> Iterator[OpsFinding]:
+def _refused_data(
+    call: PlannedCall, tool: Descriptor, caller: Caller
+) -> Iterator[OpsFinding]:
     level = tool.rules.classification
     if not is_cleared(caller, level):
         why = f"the initiator is cleared for {caller.clearance} data"
         remedy = f"Leave the step out, or let a person who is cleared for {level} data ask for this plan"
     elif level == "RESTRICTED" and not caller.is_verified:
-        # Where no issuer vouches for a caller, the name and the clearance are only claimed.
+        # Where no issuer vouches for a caller, the name and the clearance are only
+        # claimed.
         why = "no issuer vouches for the initiator"
         remedy = "Leave the step out, or ask again with a token of the project's issuer"
     else:
         return
     message = f"{call} handles {level} data with `{tool.id}`, and {why}"
-    yield OpsFinding(about=call.about, step=call.step, message=message, remedy=remedy, choices=ABOUT_STEP)
+    yield OpsFinding(
+        about=call.about,
+        step=call.step,
+        message=message,
+        remedy=remedy,
+        choices=ABOUT_STEP,
+    )
 
 
 def unlisted_egress(draft: AuditedDraft) -> Iterator[OpsFinding]:

@@ -31,9 +31,13 @@ class AuditedDraft:
 
     def __init__(self, subject: OpsSubject) -> None:
         self.subject = subject
-        self.calls = tuple(call for step in subject.blueprint.dag.steps for call in _calls_of(step))
+        self.calls = tuple(
+            call for step in subject.blueprint.dag.steps for call in _calls_of(step)
+        )
         """The call of each step, and the one that takes it back."""
-        self.errors = tuple(only_errors(check_blueprint(subject.blueprint, subject.tools)))
+        self.errors = tuple(
+            only_errors(check_blueprint(subject.blueprint, subject.tools))
+        )
         """The faults that the check of blueprints finds, in the order of their paths; warnings reject no draft."""
 
     @property
@@ -48,5 +52,9 @@ def _calls_of(step: Step) -> list[PlannedCall]:
     if step.capability:
         found.append(PlannedCall(step=step.id, tool=step.capability))
     if step.compensation:
-        found.append(PlannedCall(step=step.id, tool=step.compensation.capability, is_compensation=True))
+        found.append(
+            PlannedCall(
+                step=step.id, tool=step.compensation.capability, is_compensation=True
+            )
+        )
     return found

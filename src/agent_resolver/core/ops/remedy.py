@@ -13,14 +13,18 @@ _ROOM_FOR_REST: Final = 40
 """The characters that are kept free for the line that counts what is left out."""
 
 
-def remedy_requests(violations: Iterable[Violation], answers: Mapping[str, str]) -> tuple[RemedyRequest, ...]:
+def remedy_requests(
+    violations: Iterable[Violation], answers: Mapping[str, str]
+) -> tuple[RemedyRequest, ...]:
     """What the Builder has to change in its draft: what it can do by itself, and what people asked it to leave out.
 
     Args:
         violations: What an audit found.
         answers: What people answered, by the id of the violation. An answer that is not among the choices is ignored.
     """
-    requests = (_request(violation, answers.get(violation.id, "")) for violation in violations)
+    requests = (
+        _request(violation, answers.get(violation.id, "")) for violation in violations
+    )
     return tuple(request for request in requests if request.action)
 
 
@@ -36,7 +40,9 @@ def _request(violation: Violation, answer: str) -> RemedyRequest:
     )
 
 
-def is_builder_able(violations: Iterable[Violation], tried: Collection[str] = ()) -> bool:
+def is_builder_able(
+    violations: Iterable[Violation], tried: Collection[str] = ()
+) -> bool:
     """True if the Builder can apply every remedy by itself, so that no person has to be asked.
 
     Args:
@@ -44,19 +50,29 @@ def is_builder_able(violations: Iterable[Violation], tried: Collection[str] = ()
         tried: The ids of violations that the Builder was asked to mend before. One that is found again needs a person:
             a Builder that knows no remedy would otherwise be asked until the guardrail trips.
     """
-    return all(violation.action and violation.id not in tried for violation in violations)
+    return all(
+        violation.action and violation.id not in tried for violation in violations
+    )
 
 
 def checklist(violations: Iterable[Violation]) -> str:
     """The violations as a list for the person who is asked, with at most 4,000 characters; empty if there are none."""
-    entries = [_entry(number, violation) for number, violation in enumerate(violations, 1)]
+    entries = [
+        _entry(number, violation) for number, violation in enumerate(violations, 1)
+    ]
     text = "\n".join(entries)
     if len(text) <= MAX_MESSAGE:
         return text
     # The length of the list up to the end of each entry, line ends included.
     ends = accumulate(len(entry) + 1 for entry in entries)
-    kept = [entry for entry, end in zip(entries, ends, strict=True) if end <= MAX_MESSAGE - _ROOM_FOR_REST]
-    return "\n".join([*kept, f"… and {counted(len(entries) - len(kept), 'more finding')}"])
+    kept = [
+        entry
+        for entry, end in zip(entries, ends, strict=True)
+        if end <= MAX_MESSAGE - _ROOM_FOR_REST
+    ]
+    return "\n".join(
+        [*kept, f"… and {counted(len(entries) - len(kept), 'more finding')}"]
+    )
 
 
 def _entry(number: int, violation: Violation) -> str:

@@ -18,13 +18,28 @@ Kind = Literal["governed", "direct", "off", "outside"]
 _BARE_COMMANDS: Final = ("agent", "agent-resolver")
 """The words by which a shell finds this program."""
 _ADDRESSES: Final = ("url", "httpUrl")
-_HEADERS: Final = ("headers", "http_headers", "env_http_headers", "bearer_token_env_var")
+_HEADERS: Final = (
+    "headers",
+    "http_headers",
+    "env_http_headers",
+    "bearer_token_env_var",
+)
 _READ: Final = frozenset(
-    {"command", "args", "env", "env_vars", *_ADDRESSES, "includeTools", "enabled_tools", *_HEADERS}
+    {
+        "command",
+        "args",
+        "env",
+        "env_vars",
+        *_ADDRESSES,
+        "includeTools",
+        "enabled_tools",
+        *_HEADERS,
+    }
 )
 _VERIFIED_OPTIONS: Final = frozenset({"--index", "--tools-of", "--lock"})
 _OPTIONS_WITH_WORD: Final = frozenset({"--project", "--page-size", "--root"})
-# Not `--inbox`, by which a model could approve calls, and not `--token-file`, which may name any file.
+# Not `--inbox`, by which a model could approve calls, and not `--token-file`, which may
+# name any file.
 _OPTIONS_ALONE: Final = frozenset({"--strict"})
 _HARMLESS: Final = KEPT_KEYS | {"type", "default_tools_enabled"}
 _SWITCHED_OFF: Final = {"disabled": True, "enabled": False}
@@ -32,7 +47,8 @@ _SWITCHED_OFF: Final = {"disabled": True, "enabled": False}
 _INDEX: Final = "mcp.index.json"
 """The index that `agent serve` reads unless another is named."""
 _WORD_TO_SHOW: Final = re.compile(r"(?:[A-Za-z]:)?[\w./\\~+-]{1,200}(?=\s|$)")
-# A password may hold a slash, so nothing is shown of an address with an `@` behind the first slash.
+# A password may hold a slash, so nothing is shown of an address with an `@` behind the
+# first slash.
 _HOST_TO_SHOW: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#\\]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:\d+)?(?=[/?#\\][^@]*$|$)"
 )
@@ -79,7 +95,9 @@ def decode_settings(raw: bytes, path: str) -> str:
         raise UnusableSettings(path, "it is not UTF-8") from error
 
 
-def judge_entry(client: Client, name: str, values: object, governing: Governing, path: str = "") -> ClientFinding:
+def judge_entry(
+    client: Client, name: str, values: object, governing: Governing, path: str = ""
+) -> ClientFinding:
     """Whether an entry serves the project under its lock, starts a locked server itself, or neither.
 
     Args:
@@ -93,7 +111,9 @@ def judge_entry(client: Client, name: str, values: object, governing: Governing,
     kind, why = _judge(client, entry, governing)
     starts = entry.shown() or "nothing that can be read"
     place = path or client.path
-    return ClientFinding(path=place, client=client.name, name=name, kind=kind, starts=starts, why=why)
+    return ClientFinding(
+        path=place, client=client.name, name=name, kind=kind, starts=starts, why=why
+    )
 
 
 def command_of(values: object) -> tuple[Any, ...]:
@@ -135,23 +155,43 @@ def _judge(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind,
     if client.is_off(entry.values):
         return "off", f"{client.title} does not start it"
     if unusual := sorted(set(entry.values) - _READ - _HARMLESS):
-        return "outside", f"`{unusual[0]}` may change what is started, and the lock knows nothing of it"
+        return (
+            "outside",
+            f"`{unusual[0]}` may change what is started, and the lock knows nothing of it",
+        )
     if not entry.is_clear:
         return "outside", "it does not say in the usual form what is started"
-    if client.expands and any(re.search(client.expands, word) for word in (*entry.command, entry.url)):
-        return "outside", f"{client.title} fills in part of what is started, so it may be anything"
+    if client.expands and any(
+        re.search(client.expands, word) for word in (*entry.command, entry.url)
+    ):
+        return (
+            "outside",
+            f"{client.title} fills in part of what is started, so it may be anything",
+        )
     if arguments := _arguments_of_ours(entry.command, governing.command):
-        why = _why_not_ours(client, entry, governing) or _why_not_governed(arguments[1:], governing)
+        why = _why_not_ours(client, entry, governing) or _why_not_governed(
+            arguments[1:], governing
+        )
         return ("outside", why) if why else ("governed", "")
     return _judge_server(client, entry, governing)
 
 
-def _judge_server(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind, str]:
+def _judge_server(
+    client: Client, entry: "_Entry", governing: Governing
+) -> tuple[Kind, str]:
     """Whether an entry that does not start this program is a locked server."""
     use = next((use for use in governing.uses if entry.is_locked(use)), None)
     if use is None:
-        switches = [key for key, value in _SWITCHED_OFF.items() if entry.values.get(key) is value]
-        more = f"; `{switches[0]}` is not known to keep {client.title} from starting it" if switches else ""
+        switches = [
+            key
+            for key, value in _SWITCHED_OFF.items()
+            if entry.values.get(key) is value
+        ]
+        more = (
+            f"; `{switches[0]}` is not known to keep {client.title} from starting it"
+            if switches
+            else ""
+        )
         return "outside", f"no lock of the project has it{more}"
     why = _why_not_direct(client, entry, use)
     return ("outside", why) if why else ("direct", _render_wider(client, entry, use))
@@ -197,7 +237,9 @@ class _Entry:
             return "an address that is not shown" if self.url else ""
         program = _WORD_TO_SHOW.match(str(self.command[0]))
         count = len(self.command) - 1
-        return (program[0] if program else "***") + (f" with {counted(count, 'argument')}" if count else "")
+        return (program[0] if program else "***") + (
+            f" with {counted(count, 'argument')}" if count else ""
+        )
 
 
 def _is_word(value: object) -> bool:
@@ -235,9 +277,15 @@ def _reference(client: Client, name: str) -> str | None:
 
 def _why_not_ours(client: Client, entry: _Entry, governing: Governing) -> str:
     """Why a variable may keep this program from holding to the lock; empty if none does."""
-    launched = {name for use in governing.uses if use.entry.launch for name in use.entry.launch.env}
+    launched = {
+        name
+        for use in governing.uses
+        if use.entry.launch
+        for name in use.entry.launch.env
+    }
     for name, value in sorted(entry.variables.items()):
-        # A client that reads no variables has their values in its settings; those of locked servers do not steer us.
+        # A client that reads no variables has their values in its settings; those of
+        # locked servers do not steer us.
         is_filled_in = not client.reads_variables and name in launched
         if value is not None and value != _reference(client, name) and not is_filled_in:
             return f"it sets `{name}`, which may change what this program does"
@@ -256,14 +304,20 @@ def _why_not_governed(arguments: Sequence[str], governing: Governing) -> str:
             # What stands in the place of an option may be anything, also a secret.
             shown = re.match(r"--[a-z][a-z-]{,20}(?![\w-])", option)
             return f"it passes `{shown[0] if shown else '***'}` to `agent serve`"
-        named[option] = path = os.path.realpath(os.path.join(governing.folder or governing.project, given.pop(0)))
+        named[option] = path = os.path.realpath(
+            os.path.join(governing.folder or governing.project, given.pop(0))
+        )
         if option == "--root" and not _is_within(path, governing.project):
             return "`--root` names a folder outside of the project"
         if option in _VERIFIED_OPTIONS and path not in governing.files:
             return f"`{option}` names a file that was not verified"
     folder = named.get("--project")
     if folder != os.path.realpath(governing.project):
-        return "it serves another folder" if folder else "it does not name the folder that it serves"
+        return (
+            "it serves another folder"
+            if folder
+            else "it does not name the folder that it serves"
+        )
     return _why_not_verified(named, governing)
 
 
@@ -286,26 +340,48 @@ def _why_not_direct(client: Client, entry: _Entry, use: LockedUse) -> str:
     for name, value in sorted(entry.variables.items()):
         if name not in allowed:
             return f"it sets `{name}`, which the lock does not name"
-        if value and client.expands and re.search(client.expands, value) and value != _reference(client, name):
+        if (
+            value
+            and client.expands
+            and re.search(client.expands, value)
+            and value != _reference(client, name)
+        ):
             return f"it fills `{name}` with something else"
     written = client.render(
-        ClientEntry(name="", url=use.entry.endpoint, wire="http", token_variable=use.token_variable)
+        ClientEntry(
+            name="",
+            url=use.entry.endpoint,
+            wire="http",
+            token_variable=use.token_variable,
+        )
     )
     for key in _HEADERS:
         value = entry.values.get(key)
-        if key in entry.values and (use.entry.launch or value != written.get(key)) and value != {}:
+        if (
+            key in entry.values
+            and (use.entry.launch or value != written.get(key))
+            and value != {}
+        ):
             return f"`{key}` sends something that is not the token of the server"
     return ""
 
 
 def _is_within(path: str, folder: str) -> bool:
-    return os.path.commonpath([os.path.realpath(path), os.path.realpath(folder)]) == os.path.realpath(folder)
+    return os.path.commonpath(
+        [os.path.realpath(path), os.path.realpath(folder)]
+    ) == os.path.realpath(folder)
 
 
 def _render_wider(client: Client, entry: _Entry, use: LockedUse) -> str:
     # The filter of another client is one that this client does not read.
     named = entry.values.get(client.tool_filter) if client.filters_tools else None
     if not isinstance(named, list):
-        return "" if use.opens_all else "the client offers every tool of it, and the lock does not open all"
+        return (
+            ""
+            if use.opens_all
+            else "the client offers every tool of it, and the lock does not open all"
+        )
     wider = [str(tool) for tool in named if tool not in use.tools]
-    return f"the client offers {wider[0]}, which the lock does not open" if wider else ""
+    return (
+        f"the client offers {wider[0]}, which the lock does not open" if wider else ""
+    )

@@ -17,7 +17,8 @@ CLAUDE_CODE: Final = Client(
     path=".mcp.json",
     root="mcpServers",
     wires=frozenset({"stdio", "http", "sse"}),
-    # It has no filter: its rules for tools are in another file, which also holds rules of the user.
+    # It has no filter: its rules for tools are in another file, which also holds rules
+    # of the user.
     reads_variables=True,
     reads_comments=False,
     expands=r"\$\{",

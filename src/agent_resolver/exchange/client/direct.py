@@ -8,7 +8,13 @@ from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.admission import Grant, grants_of
 from agent_resolver.core.loopback import is_loopback
-from agent_resolver.exchange.client.entry import Client, ClientEntry, Wire, client_name, filled_in
+from agent_resolver.exchange.client.entry import (
+    Client,
+    ClientEntry,
+    Wire,
+    client_name,
+    filled_in,
+)
 from agent_resolver.schema.agent_file import Limits
 from agent_resolver.schema.lockfile import LockedServer, Lockfile
 
@@ -81,19 +87,28 @@ class Direct(Struct, frozen=True):
     losses: tuple[Loss, ...]
 
 
-def uses_of(lockfile: Lockfile, limits: Limits, access: Access) -> tuple[LockedUse, ...]:
+def uses_of(
+    lockfile: Lockfile, limits: Limits, access: Access
+) -> tuple[LockedUse, ...]:
     """Every locked server, by id and version, with the tools that are open."""
     grants = grants_of(lockfile.servers, limits.forbid, access.admitted)
-    entries = {f"{entry.server_id}@{entry.version}": entry for entry in lockfile.servers}
-    return tuple(_use_of(entries[name], grants[name], access) for name in sorted(entries))
+    entries = {
+        f"{entry.server_id}@{entry.version}": entry for entry in lockfile.servers
+    }
+    return tuple(
+        _use_of(entries[name], grants[name], access) for name in sorted(entries)
+    )
 
 
 def _use_of(entry: LockedServer, grant: Grant, access: Access) -> LockedUse:
     prefix = f"{entry.server_id}."
-    by_name = {tool.removeprefix(prefix) for tool in access.admitted if tool.startswith(prefix)}
+    by_name = {
+        tool.removeprefix(prefix) for tool in access.admitted if tool.startswith(prefix)
+    }
     listed = None if entry.tools is UNSET else set(entry.tools)
     known = sorted({*grant.tool_scopes, *by_name} if listed is None else listed)
-    # Judged by the definitions that are pinned: the client is given the server as it was locked.
+    # Judged by the definitions that are pinned: the client is given the server as it
+    # was locked.
     is_open = {tool: grant.refuse_as_pinned(tool) is None for tool in known}
     return LockedUse(
         entry=entry,
@@ -140,9 +155,15 @@ def _names_for(uses: Sequence[LockedUse]) -> list[str]:
     """A name for each: its id, with the version where another has the same."""
     plain = [client_name(use.entry.server_id) for use in uses]
     full = [client_name(f"{use.entry.server_id}-{use.entry.version}") for use in uses]
-    names = [long if plain.count(short) > 1 else short for short, long in zip(plain, full, strict=True)]
+    names = [
+        long if plain.count(short) > 1 else short
+        for short, long in zip(plain, full, strict=True)
+    ]
     # Two ids may still differ in characters alone that no client takes.
-    return [name if names.count(name) == 1 else f"{name}-{place}" for place, name in enumerate(names, 1)]
+    return [
+        name if names.count(name) == 1 else f"{name}-{place}"
+        for place, name in enumerate(names, 1)
+    ]
 
 
 def _entry_for(use: LockedUse, name: str, client: Client) -> ClientEntry:
@@ -150,20 +171,35 @@ def _entry_for(use: LockedUse, name: str, client: Client) -> ClientEntry:
     tools = use.tools if client.filters_tools else None
     if launch:
         command = (launch.command, *launch.args)
-        return ClientEntry(name=name, command=command, variables=tuple(sorted(launch.env)), tools=tools)
-    entry = ClientEntry(name=name, url=use.entry.endpoint, wire=wire_of_entry(use.entry) or "http", tools=tools)
+        return ClientEntry(
+            name=name, command=command, variables=tuple(sorted(launch.env)), tools=tools
+        )
+    entry = ClientEntry(
+        name=name,
+        url=use.entry.endpoint,
+        wire=wire_of_entry(use.entry) or "http",
+        tools=tools,
+    )
     return structs.replace(entry, token_variable=use.token_variable)
 
 
 def _why_left_out(use: LockedUse, client: Client) -> Loss | None:
     server, wire = str(use.entry.server_id), wire_of_entry(use.entry)
     if wire is None and use.entry.launch:
-        return Loss(server, "server", "left out: no client starts a server and then calls it over HTTP")
+        return Loss(
+            server,
+            "server",
+            "left out: no client starts a server and then calls it over HTTP",
+        )
     if wire is None:
-        return Loss(server, "server", f"left out: '{use.entry.endpoint}' is not an HTTP address")
+        return Loss(
+            server, "server", f"left out: '{use.entry.endpoint}' is not an HTTP address"
+        )
     if wire not in client.wires:
         spoken = {"sse": "SSE", "http": "Streamable HTTP", "stdio": "stdio"}[wire]
-        return Loss(server, "transport", f"left out: {client.title} does not speak {spoken}")
+        return Loss(
+            server, "transport", f"left out: {client.title} does not speak {spoken}"
+        )
     if not use.tools:
         return Loss(server, "server", "left out: the lock opens none of its tools")
     return None
@@ -180,9 +216,17 @@ def _losses_of(use: LockedUse, entry: ClientEntry, client: Client) -> Iterator[L
         yield from _losses_of_access(use, entry, client)
     if entry.variables and not client.reads_variables:
         names = ", ".join(entry.variables)
-        yield Loss(server, "environment", f"{client.title} reads no variables: fill in {names} there yourself")
+        yield Loss(
+            server,
+            "environment",
+            f"{client.title} reads no variables: fill in {names} there yourself",
+        )
     if use.entry.tools:
-        yield Loss(server, "definitions", f"{client.title} does not notice a tool whose definition changes")
+        yield Loss(
+            server,
+            "definitions",
+            f"{client.title} does not notice a tool whose definition changes",
+        )
 
 
 def _render_tools_loss(use: LockedUse, client: Client) -> str:
@@ -192,7 +236,9 @@ def _render_tools_loss(use: LockedUse, client: Client) -> str:
     return f"{offers}, and the lock does not open {', '.join(use.refused)}"
 
 
-def _losses_of_access(use: LockedUse, entry: ClientEntry, client: Client) -> Iterator[Loss]:
+def _losses_of_access(
+    use: LockedUse, entry: ClientEntry, client: Client
+) -> Iterator[Loss]:
     server, scopes = str(use.entry.server_id), ", ".join(use.scopes)
     parts = urlsplit(entry.url)
     is_private = parts.scheme == "https" or is_loopback(parts.hostname or "")
@@ -203,17 +249,29 @@ def _losses_of_access(use: LockedUse, entry: ClientEntry, client: Client) -> Ite
         message = f"{client.title} does not get a token for the locked scopes alone ({scopes})"
         yield Loss(server, "scopes", message, is_permission=True)
     else:
-        yield Loss(server, "scopes", f"the token that {client.title} sends must have no scopes but {scopes}")
+        yield Loss(
+            server,
+            "scopes",
+            f"the token that {client.title} sends must have no scopes but {scopes}",
+        )
 
 
 def _losses_of_all(client: Client, limits: Limits) -> Iterator[Loss]:
     if limits.forbid and not client.filters_tools:
         patterns = ", ".join(limits.forbid)
-        yield Loss("", "forbid", f"{client.title} does not hold the agent to `forbid` ({patterns}) if tools are added")
+        yield Loss(
+            "",
+            "forbid",
+            f"{client.title} does not hold the agent to `forbid` ({patterns}) if tools are added",
+        )
     if limits.residency not in {None, "any"}:
         message = f"residency `{limits.residency}` was checked for the lock, and {client.title} does not hold to it"
         yield Loss("", "residency", message)
     if limits.sensitivity:
         message = f"sensitivity `{limits.sensitivity}` was checked for the lock, and {client.title} does not hold to it"
         yield Loss("", "sensitivity", message)
-    yield Loss("", "records", f"{client.title} records no calls here, and asks for no approval of the inbox")
+    yield Loss(
+        "",
+        "records",
+        f"{client.title} records no calls here, and asks for no approval of the inbox",
+    )

@@ -12,7 +12,15 @@ Wire = Literal["stdio", "http", "sse"]
 NAME: Final = "agent-resolver"
 """The name of the entry that serves an agent under its lock, unless the operator names another."""
 KEPT_KEYS: Final = frozenset(
-    {"description", "enabled", "disabled", "required", "timeout", "startup_timeout_sec", "tool_timeout_sec"}
+    {
+        "description",
+        "enabled",
+        "disabled",
+        "required",
+        "timeout",
+        "startup_timeout_sec",
+        "tool_timeout_sec",
+    }
     | {"excludeTools", "disabled_tools"}
 )
 """Keys that a user may add to an entry of ours: they change nothing of what is started, and open no tool."""
@@ -73,7 +81,9 @@ def filled_in(client: Client, entry: ClientEntry) -> list[str]:
     """The words of an entry that the client would replace by something else, so that it starts or calls another one."""
     if not client.expands:
         return []
-    return [word for word in (*entry.command, entry.url) if re.search(client.expands, word)]
+    return [
+        word for word in (*entry.command, entry.url) if re.search(client.expands, word)
+    ]
 
 
 def client_name(text: str) -> str:
@@ -81,7 +91,9 @@ def client_name(text: str) -> str:
     return _REFUSED.sub("-", text).strip("-") or "server"
 
 
-def json_settings(entry: ClientEntry, reference: str, address: Mapping[str, str]) -> dict[str, Any]:
+def json_settings(
+    entry: ClientEntry, reference: str, address: Mapping[str, str]
+) -> dict[str, Any]:
     """An entry as the clients with JSON settings write it.
 
     Args:
@@ -89,12 +101,19 @@ def json_settings(entry: ClientEntry, reference: str, address: Mapping[str, str]
         reference: How the client refers to the variable `{}`.
         address: What the client writes of a server that is called: its address, and the protocol if that has a key.
     """
-    return started(entry, reference) if entry.command else {**address, **_headers(entry, reference)}
+    return (
+        started(entry, reference)
+        if entry.command
+        else {**address, **_headers(entry, reference)}
+    )
 
 
 def started(entry: ClientEntry, reference: str) -> dict[str, Any]:
     """A program with its arguments and variables."""
-    settings: dict[str, Any] = {"command": entry.command[0], "args": list(entry.command[1:])}
+    settings: dict[str, Any] = {
+        "command": entry.command[0],
+        "args": list(entry.command[1:]),
+    }
     if entry.variables:
         settings["env"] = {name: reference.format(name) for name in entry.variables}
     return settings
@@ -104,4 +123,6 @@ def _headers(entry: ClientEntry, reference: str) -> Mapping[str, Any]:
     """The header with the bearer token; nothing without a token."""
     if not entry.token_variable:
         return {}
-    return {"headers": {"Authorization": f"Bearer {reference.format(entry.token_variable)}"}}
+    return {
+        "headers": {"Authorization": f"Bearer {reference.format(entry.token_variable)}"}
+    }

@@ -11,5 +11,6 @@ from agent_resolver.exchange.client.gemini import GEMINI
 from agent_resolver.exchange.client.vscode import VSCODE
 
 CLIENTS: Final[dict[str, Client]] = {
-    client.name: client for client in (CLAUDE_CODE, CLAUDE_DESKTOP, VSCODE, CURSOR, CODEX, GEMINI)
+    client.name: client
+    for client in (CLAUDE_CODE, CLAUDE_DESKTOP, VSCODE, CURSOR, CODEX, GEMINI)
 }

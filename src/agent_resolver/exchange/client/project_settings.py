@@ -6,7 +6,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from agent_resolver.exchange.client.check import ClientFinding, Governing, decode_settings, judge_entry
+from agent_resolver.exchange.client.check import (
+    ClientFinding,
+    Governing,
+    decode_settings,
+    judge_entry,
+)
 from agent_resolver.exchange.client.entry import Client
 from agent_resolver.exchange.client.gemini import GEMINI
 from agent_resolver.exchange.client.known import CLIENTS
@@ -38,18 +43,27 @@ class _Place(Struct, frozen=True):
     """Reads the servers of a file that has them elsewhere than the file to which they are exported."""
 
 
-def check_clients(governing: Governing) -> tuple[list[ClientFinding], list[ClientProblem]]:
+def check_clients(
+    governing: Governing,
+) -> tuple[list[ClientFinding], list[ClientProblem]]:
     """Every server that clients start which are opened in a folder, and the settings that cannot be read."""
     findings: list[ClientFinding] = []
     problems: dict[str, ClientProblem] = {}
     for place in _PLACES:
-        path = os.path.relpath(os.path.join(governing.folder or governing.project, place.path))
+        path = os.path.relpath(
+            os.path.join(governing.folder or governing.project, place.path)
+        )
         try:
             entries = list(_entries_in(place, path))
         except (FileError, UnusableSettings) as error:
-            problems[path] = ClientProblem(path=path, client=place.client.name, problem=str(error))
+            problems[path] = ClientProblem(
+                path=path, client=place.client.name, problem=str(error)
+            )
             continue
-        findings += (judge_entry(place.client, name, values, governing, path) for name, values in entries)
+        findings += (
+            judge_entry(place.client, name, values, governing, path)
+            for name, values in entries
+        )
     return findings, list(problems.values())
 
 
@@ -81,7 +95,10 @@ def _in_settings_of_vscode(whole: JsonNode) -> Entries:
 def _commands_of_gemini(whole: JsonNode) -> Entries:
     """The command line that Gemini CLI starts as one more server."""
     for path in (("mcp", "serverCommand"), ("mcpServerCommand",)):
-        yield from ((".".join(path), {"command": node.plain()}) for node in _all_named(whole, *path))
+        yield from (
+            (".".join(path), {"command": node.plain()})
+            for node in _all_named(whole, *path)
+        )
 
 
 def _all_named(node: JsonNode, *path: str) -> list[JsonNode]:

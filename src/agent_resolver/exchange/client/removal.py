@@ -4,11 +4,17 @@ from collections.abc import Collection
 
 from agent_resolver.exchange.client.entry import Client
 from agent_resolver.exchange.client.settings import UnusableSettings
-from agent_resolver.exchange.jsonc_edit import CannotEdit, NotJsonc, without_json_members
+from agent_resolver.exchange.jsonc_edit import (
+    CannotEdit,
+    NotJsonc,
+    without_json_members,
+)
 from agent_resolver.exchange.toml_edit import NotToml, without_toml_tables
 
 
-def without_entries(client: Client, text: str, names: Collection[str], path: str) -> str:
+def without_entries(
+    client: Client, text: str, names: Collection[str], path: str
+) -> str:
     """The settings without these entries; comments and everything else stay as they are.
 
     Raises:

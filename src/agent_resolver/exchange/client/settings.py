@@ -5,7 +5,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agent_resolver.exchange.client.entry import KEPT_KEYS, Client, ClientEntry
-from agent_resolver.exchange.jsonc_edit import CannotEdit, Members, NotJsonc, scan_jsonc, with_json_value
+from agent_resolver.exchange.jsonc_edit import (
+    CannotEdit,
+    Members,
+    NotJsonc,
+    scan_jsonc,
+    with_json_value,
+)
 from agent_resolver.exchange.toml_edit import NotToml, read_toml, with_toml_table
 from agent_resolver.schema.errors import ResolverError
 
@@ -26,12 +32,18 @@ def read_entries(client: Client, text: str, path: str) -> list[tuple[str, Any]]:
         UnusableSettings: The text is not what the client reads.
     """
     try:
-        return list(_toml_entries(client, text) if client.is_toml else _json_entries(client, text))
+        return list(
+            _toml_entries(client, text)
+            if client.is_toml
+            else _json_entries(client, text)
+        )
     except (NotJsonc, NotToml, CannotEdit) as error:
         raise UnusableSettings(path, f"it is not valid: {error}") from error
 
 
-def write_entries(client: Client, text: str, entries: Iterable[ClientEntry], path: str) -> str:
+def write_entries(
+    client: Client, text: str, entries: Iterable[ClientEntry], path: str
+) -> str:
     """The settings with these entries; every other byte stays, and so does the text where it says all of it already.
 
     Raises:
@@ -62,7 +74,9 @@ def is_read_by(client: Client, text: str) -> bool:
     return True
 
 
-def _with_kept(client: Client, entry: ClientEntry, before: dict[str, Any]) -> dict[str, Any]:
+def _with_kept(
+    client: Client, entry: ClientEntry, before: dict[str, Any]
+) -> dict[str, Any]:
     """The entry as the client reads it, with the keys and the values of variables that are the user's to set."""
     values = client.render(entry)
     was = before.get(entry.name)
@@ -71,7 +85,9 @@ def _with_kept(client: Client, entry: ClientEntry, before: dict[str, Any]) -> di
     kept = {key: value for key, value in was.items() if key in KEPT_KEYS}
     filled = was.get("env")
     if not client.reads_variables and isinstance(filled, dict) and "env" in values:
-        kept["env"] = {name: filled.get(name) or value for name, value in values["env"].items()}
+        kept["env"] = {
+            name: filled.get(name) or value for name, value in values["env"].items()
+        }
     return {**values, **kept}
 
 

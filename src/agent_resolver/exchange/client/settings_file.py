@@ -10,7 +10,9 @@ from agent_resolver.storage.file import read_bounded, write_atomic
 def read_settings(path: str, users: frozenset[int]) -> str:
     """The text of the settings; empty if there are none yet."""
     try:
-        return decode_settings(read_bounded(path, MAX_CLIENT_SETTINGS_BYTES, users), path)
+        return decode_settings(
+            read_bounded(path, MAX_CLIENT_SETTINGS_BYTES, users), path
+        )
     except UnreadableFile as error:
         if error.missing:
             return ""
@@ -22,4 +24,6 @@ def write_settings(path: str, text: str) -> bool:
     try:
         return write_atomic(path, [text.encode()])
     except UnicodeEncodeError as error:
-        raise UnusableSettings(path, "a path that it would have to name is not UTF-8") from error
+        raise UnusableSettings(
+            path, "a path that it would have to name is not UTF-8"
+        ) from error

@@ -22,7 +22,9 @@ def words_in(value: object) -> Iterator[str]:
             yield from words_in(item)
 
 
-def shown_settings(client: Client, entries: Mapping[str, Any], known: Collection[str]) -> str:
+def shown_settings(
+    client: Client, entries: Mapping[str, Any], known: Collection[str]
+) -> str:
     """The text of settings that have these entries alone; empty without entries.
 
     Keys are shown, and of values only those that are known. Any other may be a secret.
@@ -35,7 +37,9 @@ def shown_settings(client: Client, entries: Mapping[str, Any], known: Collection
     if not entries:
         return ""
     plain = _PLAIN.union(known)
-    shown = {client.root: {name: _shown(values, plain) for name, values in entries.items()}}
+    shown = {
+        client.root: {name: _shown(values, plain) for name, values in entries.items()}
+    }
     if not client.is_toml:
         return f"{json_text(shown, '  ')}\n"
     import tomlkit

@@ -14,13 +14,23 @@ EXAMPLE_NAME: Final = "values that follow the schemas"
 
 def example_run(dag: Dag, tools: dict[str, Descriptor]) -> AcceptanceTest:
     """Makes an example of a run: its input, the result of each step, and the output that follows."""
-    given = {field.name: sample_value(field.schema) for field in fields_of(dag.input_schema) if field.is_required}
+    given = {
+        field.name: sample_value(field.schema)
+        for field in fields_of(dag.input_schema)
+        if field.is_required
+    }
     results: dict[str, Any] = {}
-    # The scope holds the dict itself, so that later templates see each result as soon as it is there.
+    # The scope holds the dict itself, so that later templates see each result as soon
+    # as it is there.
     scope = {"input": given, "steps": results, "run": {}}
     for step in dag.steps:
         results[step.id] = _result(step, tools, scope)
-    return AcceptanceTest(name=EXAMPLE_NAME, input=given, results=results, output=_value(dag.output_mapping, scope))
+    return AcceptanceTest(
+        name=EXAMPLE_NAME,
+        input=given,
+        results=results,
+        output=_value(dag.output_mapping, scope),
+    )
 
 
 def _result(step: Step, tools: dict[str, Descriptor], scope: dict[str, Any]) -> Any:  # noqa: ANN401 - a JSON value
@@ -37,5 +47,6 @@ def _value(template: Any, scope: dict[str, Any]) -> Any:  # noqa: ANN401 - a JSO
     try:
         return evaluate(parse_template(template), scope)
     except ResultTooLarge:
-        # Samples can make an output grow past the bound of a run; the example shows null in its place.
+        # Samples can make an output grow past the bound of a run; the example shows
+        # null in its place.
         return None

@@ -7,7 +7,12 @@ from typing import Any, Final
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.classifier import ToolManifest
 from agent_resolver.reasoner.planner.clause import Clause, split_request
-from agent_resolver.reasoner.planner.masked_text import EMAIL, URL, MaskedText, mask_text
+from agent_resolver.reasoner.planner.masked_text import (
+    EMAIL,
+    URL,
+    MaskedText,
+    mask_text,
+)
 from agent_resolver.reasoner.planner.stated_value import StatedLiteral, literals_in
 from agent_resolver.reasoner.planner.tool_profile import domain_of
 from agent_resolver.reasoner.planner.word import STOP_WORDS, singular, split_words, stem
@@ -25,7 +30,9 @@ to for with from in on at by of as is and
 _PREPOSITIONS: Final = frozenset(_PREPOSITIONS_TEXT.split())
 
 
-def draft_capabilities(missing: Sequence[str], manifest: ToolManifest) -> tuple[CapabilityDraft, ...]:
+def draft_capabilities(
+    missing: Sequence[str], manifest: ToolManifest
+) -> tuple[CapabilityDraft, ...]:
     """A draft for each thing that no tool does, each with an id of its own."""
     taken = {*manifest.tools}
     found = []
@@ -44,11 +51,17 @@ def _draft(words: str, manifest: ToolManifest, taken: Iterable[str]) -> Capabili
         description=_description(words, clause),
         input_schema=_input_schema(mask_text(words), clause.verb if clause else ""),
         # The request says nothing about the result, so that every object is allowed.
-        output_schema={"type": "object", "properties": {}, "additionalProperties": True},
+        output_schema={
+            "type": "object",
+            "properties": {},
+            "additionalProperties": True,
+        },
     )
 
 
-def _new_id(words: str, clause: Clause | None, manifest: ToolManifest, taken: set[str]) -> str:
+def _new_id(
+    words: str, clause: Clause | None, manifest: ToolManifest, taken: set[str]
+) -> str:
     verb, nouns = _names(words, clause)
     noun = "_".join(nouns[:_MAX_WORDS]) or "task"
     name = f"{_domain(nouns, manifest)}.{verb}_{noun}"[:100]
@@ -63,8 +76,16 @@ def _names(words: str, clause: Clause | None) -> tuple[str, list[str]]:
     spelled = [word for word in split_words(text) if word.isascii() and word.isalpha()]
     verbs = [word for word in spelled if clause and stem(word) == clause.verb]
     objects = {*clause.objects} if clause else set()
-    nouns = [singular(word) for word in spelled if stem(word) in objects and word not in verbs[:1]]
-    rest = [singular(word) for word in spelled if word not in STOP_WORDS and word not in verbs[:1]]
+    nouns = [
+        singular(word)
+        for word in spelled
+        if stem(word) in objects and word not in verbs[:1]
+    ]
+    rest = [
+        singular(word)
+        for word in spelled
+        if word not in STOP_WORDS and word not in verbs[:1]
+    ]
     return (verbs or spelled or ["do"])[0], list(dict.fromkeys(nouns or rest))
 
 
@@ -73,7 +94,8 @@ def _domain(nouns: list[str], manifest: ToolManifest) -> str:
     stems = {stem(noun) for noun in nouns}
     for tool in manifest.tools.values():
         domain = domain_of(tool)
-        # A declared domain is free text, and has to fit as the first part of an id here.
+        # A declared domain is free text, and has to fit as the first part of an id
+        # here.
         if stem(domain.lower()) in stems and re.fullmatch(r"[a-z][a-z0-9_]*", domain):
             return domain
     return nouns[-1] if nouns else "general"
@@ -88,7 +110,7 @@ def _description(words: str, clause: Clause | None) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else shorten(words, 200)
 
 
-# What it takes --------------------------------------------------------------------------------------------------------
+# What it takes ------------------------------------------------------------------------
 
 
 def _input_schema(source: MaskedText, verb: str) -> dict[str, Any]:
@@ -96,15 +118,25 @@ def _input_schema(source: MaskedText, verb: str) -> dict[str, Any]:
     for name, schema in _stated_fields(source, verb):
         if len(properties) < _MAX_FIELDS:
             properties.setdefault(name, schema)
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
 
 
-def _stated_fields(source: MaskedText, verb: str) -> Iterable[tuple[str, dict[str, Any]]]:
+def _stated_fields(
+    source: MaskedText, verb: str
+) -> Iterable[tuple[str, dict[str, Any]]]:
     """A field for each value that a text states, without the value."""
     named = []
     for found in _NAMED.finditer(source.mask):
         named.append(found.span())
-        yield _field_name(found[1]), _schema_of(source.text[found.start(2) : found.end(2)])
+        yield (
+            _field_name(found[1]),
+            _schema_of(source.text[found.start(2) : found.end(2)]),
+        )
     for literal in literals_in(source):
         # A literal that follows a `name:` has its field already.
         if not any(start <= literal.start < end for start, end in named):
@@ -120,7 +152,12 @@ def _name_of(literal: StatedLiteral, verb: str) -> str:
         if pattern.fullmatch(literal.text):
             return name
     word = singular(literal.word)
-    is_name = word.isascii() and word.isalpha() and word not in _PREPOSITIONS and word not in STOP_WORDS
+    is_name = (
+        word.isascii()
+        and word.isalpha()
+        and word not in _PREPOSITIONS
+        and word not in STOP_WORDS
+    )
     # A preposition or the verb before a value says nothing about what the value is.
     if not is_name or stem(word) == verb:
         return "text" if literal.is_quoted else "id"

@@ -6,18 +6,41 @@ from typing import Final
 from msgspec import Struct, structs
 
 from agent_resolver.core.shorten import shorten
-from agent_resolver.reasoner.planner.clause import MAX_CLAUSES, Clause, SplitRequest, split_articles, split_request
-from agent_resolver.reasoner.planner.clause_match import LEAST_SCORE, ClauseMatch, Fit, ToolMatch, judge, match_clause
+from agent_resolver.reasoner.planner.clause import (
+    MAX_CLAUSES,
+    Clause,
+    SplitRequest,
+    split_articles,
+    split_request,
+)
+from agent_resolver.reasoner.planner.clause_match import (
+    LEAST_SCORE,
+    ClauseMatch,
+    Fit,
+    ToolMatch,
+    judge,
+    match_clause,
+)
 from agent_resolver.reasoner.planner.relevance import Relevance, has_noun
 from agent_resolver.reasoner.planner.several_things import split_things
 from agent_resolver.reasoner.planner.stated_value import read_stated
 from agent_resolver.reasoner.planner.synonym import is_reading, is_verb
-from agent_resolver.reasoner.planner.tool_profile import ToolProfile, is_read_only, nouns_of, profile_tool
+from agent_resolver.reasoner.planner.tool_profile import (
+    ToolProfile,
+    is_read_only,
+    nouns_of,
+    profile_tool,
+)
 from agent_resolver.reasoner.planner.value_use import unused_in
 from agent_resolver.reasoner.planner.word import stem
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_path import MAX_INTENT, Answer, IntentKind
-from agent_resolver.schema.planning import REQUEST_KEY, Classified, PlanQuestion, PlanRequest
+from agent_resolver.schema.planning import (
+    REQUEST_KEY,
+    Classified,
+    PlanQuestion,
+    PlanRequest,
+)
 
 NONE_OF_THEM: Final = "none"
 _MAX_SHOWN: Final = 120
@@ -70,13 +93,17 @@ class ToolManifest:
     """The tools of a request, in the order of their ids, with the words that they are found by."""
 
     def __init__(self, tools: Sequence[Descriptor]) -> None:
-        # Of two tools with one id the first counts, and the order of the list counts for nothing else.
+        # Of two tools with one id the first counts, and the order of the list counts
+        # for nothing else.
         by_id = {tool.id: tool for tool in reversed(tools)}
         self.tools = {name: by_id[name] for name in sorted(by_id)}
         self.profiles = tuple(profile_tool(tool) for tool in self.tools.values())
         self.relevance = Relevance(self.profiles)
-        # A tool may be called after a verb that the lists lack; in requests over these tools it counts as one then.
-        self._verbs = frozenset(verb for profile in self.profiles for verb in profile.verbs)
+        # A tool may be called after a verb that the lists lack; in requests over these
+        # tools it counts as one then.
+        self._verbs = frozenset(
+            verb for profile in self.profiles for verb in profile.verbs
+        )
 
     def is_verb(self, word: str) -> bool:
         """True if a stem is that of a verb, in English or in the id of a tool."""
@@ -84,7 +111,9 @@ class ToolManifest:
 
     def knows(self, clause: Clause) -> bool:
         """True if a clause has a verb, or a word that some tool has."""
-        return bool(clause.verb) or any(map(self.relevance.knows, (*clause.objects, *clause.others)))
+        return bool(clause.verb) or any(
+            map(self.relevance.knows, (*clause.objects, *clause.others))
+        )
 
 
 def newest_answer(answers: Sequence[Answer], key: str) -> str | None:
@@ -125,7 +154,7 @@ def kind_of(tools: tuple[str, ...], missing: tuple[str, ...]) -> IntentKind:
     return "BLUEPRINT" if tools else "CAPABILITY"
 
 
-# Routing --------------------------------------------------------------------------------------------------------------
+# Routing ------------------------------------------------------------------------------
 
 
 def route(request: PlanRequest, manifest: ToolManifest) -> Routing:
@@ -134,10 +163,17 @@ def route(request: PlanRequest, manifest: ToolManifest) -> Routing:
     known = any(map(manifest.knows, split.clauses))
     if question := _unclear(split, is_known=known):
         return Routing(split=split, unclear=question)
-    matches = [match for clause in split.clauses for match in _matches(clause, manifest)]
+    matches = [
+        match for clause in split.clauses for match in _matches(clause, manifest)
+    ]
     if whole := _tool_for_all(matches, manifest):
-        return Routing(split=split, parts=(Routed(number=1, clauses=split.clauses, tool=whole),))
-    parts = [_decide(number, match, request.answers) for number, match in enumerate(matches, start=1)]
+        return Routing(
+            split=split, parts=(Routed(number=1, clauses=split.clauses, tool=whole),)
+        )
+    parts = [
+        _decide(number, match, request.answers)
+        for number, match in enumerate(matches, start=1)
+    ]
     return Routing(split=split, parts=tuple(parts))
 
 
@@ -158,14 +194,17 @@ def _unclear(split: SplitRequest, *, is_known: bool) -> PlanQuestion | None:
 def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
     """The match of a clause; of its parts, if each of them clearly has a tool of its own."""
     whole = match_clause(clause, manifest.profiles, manifest.relevance)
-    # Several things of one verb come first: a tool that fits the whole clause would take one value and drop the others.
+    # Several things of one verb come first: a tool that fits the whole clause would
+    # take one value and drop the others.
     if several := _several(whole, manifest):
         return several
     if found := _looked_up(whole, manifest) or _other_antecedent(whole, manifest):
         return [found]
     parts = split_articles(clause, manifest.is_verb)
     if len(parts) > 1:
-        matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
+        matches = [
+            match_clause(part, manifest.profiles, manifest.relevance) for part in parts
+        ]
         tools = {match.best[0].id for match in matches if match.is_certain}
         # Two parts with one tool are more likely two objects of a single call.
         if len(tools) == len(parts):
@@ -179,8 +218,11 @@ def _several(whole: ClauseMatch, manifest: ToolManifest) -> list[ClauseMatch]:
     if not ways or (whole.is_certain and _takes_all(whole)):
         return []
     for parts in ways:
-        matches = [match_clause(part, manifest.profiles, manifest.relevance) for part in parts]
-        # Every part has to be certain: a reading that leaves a value over is no better than the whole clause.
+        matches = [
+            match_clause(part, manifest.profiles, manifest.relevance) for part in parts
+        ]
+        # Every part has to be certain: a reading that leaves a value over is no better
+        # than the whole clause.
         if all(match.is_certain and _takes_all(match) for match in matches):
             return matches
     return []
@@ -192,29 +234,39 @@ def _looked_up(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None
     It asks for the one tool that only reads, needs nothing else, and takes all of the values.
     """
     clause = whole.clause
-    # A clause that names its thing and has a certain tool for it needs no second reading.
+    # A clause that names its thing and has a certain tool for it needs no second
+    # reading.
     if not is_reading(clause.verb) or (whole.is_certain and clause.heads):
         return None
     readers = [profile for profile in manifest.profiles if is_read_only(profile.tool)]
     found = [profile for profile in readers if _answers(clause, profile)]
-    # Of several tools that could answer none is picked here: the usual rules decide, or the person does.
+    # Of several tools that could answer none is picked here: the usual rules decide, or
+    # the person does.
     if len(found) != 1:
         return None
-    # The words gave no score, since the question names only values; the match has the least score that counts.
+    # The words gave no score, since the question names only values; the match has the
+    # least score that counts.
     match = ToolMatch(profile=found[0], fit=Fit.CLEAR, score=LEAST_SCORE)
     return ClauseMatch(clause=clause, best=(match,))
 
 
 def _answers(clause: Clause, profile: ToolProfile) -> bool:
     """True if a question states all that a tool must be told, and asks about nothing that the tool does not know."""
-    stated = read_stated(clause.source, profile.fields, [*map(stem, nouns_of(profile.tool))], clause.verb)
+    stated = read_stated(
+        clause.source, profile.fields, [*map(stem, nouns_of(profile.tool))], clause.verb
+    )
     required = [field.name for field in profile.fields if field.is_required]
-    # A field that is stated twice, with different words, is as open as one that is not stated at all.
-    is_told = bool(required) and all(len(stated.values.get(name, ())) == 1 for name in required)
+    # A field that is stated twice, with different words, is as open as one that is not
+    # stated at all.
+    is_told = bool(required) and all(
+        len(stated.values.get(name, ())) == 1 for name in required
+    )
     if not is_told or unused_in(clause.source, stated.spans):
         return False
     words = frozenset(profile.weights)
-    return all(has_noun(word, words) for word in clause.objects if word not in _EMPTY_QUESTION)
+    return all(
+        has_noun(word, words) for word in clause.objects if word not in _EMPTY_QUESTION
+    )
 
 
 def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None:
@@ -232,13 +284,16 @@ def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch
 def _takes_all(match: ClauseMatch) -> bool:
     """True if the best tool takes every value that the clause states."""
     clause, profile = match.clause, match.best[0].profile
-    # The head of the clause is the person's own word for the thing, which a bare number may follow.
+    # The head of the clause is the person's own word for the thing, which a bare number
+    # may follow.
     things = [*map(stem, nouns_of(profile.tool)), *clause.heads[:1]]
     stated = read_stated(clause.source, profile.fields, things, clause.verb)
     return not unused_in(clause.source, stated.spans)
 
 
-def _tool_for_all(matches: list[ClauseMatch], manifest: ToolManifest) -> Descriptor | None:
+def _tool_for_all(
+    matches: list[ClauseMatch], manifest: ToolManifest
+) -> Descriptor | None:
     """The one tool that does all clauses by itself, and little else; None if there is none, or several.
 
     It fits better than a tool for each clause only if it does at least as many things as there are clauses.
@@ -252,9 +307,12 @@ def _tool_for_all(matches: list[ClauseMatch], manifest: ToolManifest) -> Descrip
 
 def _covers(profile: ToolProfile, clauses: list[Clause]) -> bool:
     verbs = len(profile.verbs) + len(profile.later_verbs)
-    # A tool that does far more things than the request has clauses would do what the request does not ask for.
+    # A tool that does far more things than the request has clauses would do what the
+    # request does not ask for.
     does_several = profile.later_verbs and abs(verbs - len(clauses)) <= 1
-    return bool(does_several) and all(judge(clause, profile, is_whole=False) is Fit.CLEAR for clause in clauses)
+    return bool(does_several) and all(
+        judge(clause, profile, is_whole=False) is Fit.CLEAR for clause in clauses
+    )
 
 
 def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Routed:
@@ -270,16 +328,33 @@ def _decide(number: int, match: ClauseMatch, answers: Sequence[Answer]) -> Route
     choices = (*tools, NONE_OF_THEM) if in_doubt else (*tools,)
     key = f"choice.{number}"
     answer = newest_answer(answers, key)
-    # Any other answer leads to the same question again, with a note that it is not one of the choices.
+    # Any other answer leads to the same question again, with a note that it is not one
+    # of the choices.
     if answer is not None and answer in choices:
         return structs.replace(part, tool=tools.get(answer))
-    question = PlanQuestion(key=key, text=_which(match, tools, answer, in_doubt=in_doubt), choices=choices)
+    question = PlanQuestion(
+        key=key, text=_which(match, tools, answer, in_doubt=in_doubt), choices=choices
+    )
     return structs.replace(part, question=question)
 
 
-def _which(match: ClauseMatch, tools: dict[str, Descriptor], answer: str | None, *, in_doubt: bool) -> str:
+def _which(
+    match: ClauseMatch,
+    tools: dict[str, Descriptor],
+    answer: str | None,
+    *,
+    in_doubt: bool,
+) -> str:
     shown = shorten(match.clause.text, _MAX_SHOWN)
     names = " or ".join(f"`{name}`" for name in tools)
-    asked = f'Is {names} meant by "{shown}"?' if in_doubt else f'Which tool is meant by "{shown}": {names}?'
-    again = "" if answer is None else f'"{shorten(answer, _MAX_SHOWN)}" is not one of the choices. '
+    asked = (
+        f'Is {names} meant by "{shown}"?'
+        if in_doubt
+        else f'Which tool is meant by "{shown}": {names}?'
+    )
+    again = (
+        ""
+        if answer is None
+        else f'"{shorten(answer, _MAX_SHOWN)}" is not one of the choices. '
+    )
     return again + asked

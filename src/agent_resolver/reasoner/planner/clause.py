@@ -18,16 +18,20 @@ from agent_resolver.reasoner.planner.word import STOP_WORDS, split_words, stem
 IsVerb = Callable[[str], bool]
 """Says if a stem is that of a verb."""
 
-# A dot after "no", "nr" or "e.g" belongs to the abbreviation, and one without a blank after it to a number or a host.
+# A dot after "no", "nr" or "e.g" belongs to the abbreviation, and one without a blank
+# after it to a number or a host.
 _HARD = re.compile(
     r"\s*(?:[;\n]+|(?<!\bno)(?<!\bnr)(?<!\be\.g)[.?!]+(?=\s|$)|,?\s*\b(?:and\s+)?(?:then|afterwards?|after\s+that|finally|next)\b,?)\s*",
     re.IGNORECASE,
 )
-# Words of politeness after the separator are taken off with it, so that the verb comes first in the next part.
+# Words of politeness after the separator are taken off with it, so that the verb comes
+# first in the next part.
 _SOFT = re.compile(
-    r"\s*(?:,\s*(?:(?:and|but|plus)\b)?|\b(?:and|but|plus)\b|&)\s*(?:also\s+|please\s+|to\s+)*", re.IGNORECASE
+    r"\s*(?:,\s*(?:(?:and|but|plus)\b)?|\b(?:and|but|plus)\b|&)\s*(?:also\s+|please\s+|to\s+)*",
+    re.IGNORECASE,
 )
-# Two digits at most: a line that begins with a year or an amount is not an item of a list.
+# Two digits at most: a line that begins with a year or an amount is not an item of a
+# list.
 _NUMBERING = re.compile(r"^[ \t]*\d{1,2}[.)](?=[ \t])", re.MULTILINE)
 # These words stand before the verb of a request, and do not change what it asks for.
 _FILLERS = re.compile(
@@ -37,7 +41,8 @@ _FILLERS = re.compile(
     re.IGNORECASE,
 )
 _NEGATION = re.compile(
-    r"\b(?:do\s+not|don['\u2019]?t|never|must\s+not|should\s+not|shouldn['\u2019]?t|not|no\s+need)\b", re.IGNORECASE
+    r"\b(?:do\s+not|don['\u2019]?t|never|must\s+not|should\s+not|shouldn['\u2019]?t|not|no\s+need)\b",
+    re.IGNORECASE,
 )
 _CONDITION = re.compile(
     r"\b(?:if|unless|whenever|otherwise|in\s+case|else|as\s+long\s+as|depending|every\s+(?:day|week|month|hour|morning|"
@@ -46,7 +51,8 @@ _CONDITION = re.compile(
 )
 _BEFORE = re.compile(r"^before\b\s*(?:you\s+)?", re.IGNORECASE)
 _AFTER = re.compile(r"^(?:after|once)\b\s*(?:you\s+)?(?:have\s+)?", re.IGNORECASE)
-# Only a participle makes another action of it: "after creating", "once approved". "After 5 pm" is a time.
+# Only a participle makes another action of it: "after creating", "once approved".
+# "After 5 pm" is a time.
 _LATER = re.compile(r"\s+(?:after|once)\s+(?=\w+(?:ing|ed)\b)", re.IGNORECASE)
 _WITHOUT = re.compile(r"\s+without\s+(?:any\s+)?\w+ing\b.*", re.IGNORECASE | re.DOTALL)
 _DETAIL = re.compile(r"^[\w-]{1,40}(?:[ ]+[\w-]{1,40}){0,2}\s*[:=]")
@@ -55,19 +61,29 @@ _QUESTION = re.compile(
     r"^(?:what|which|who|whom|whose|where|when|how|is|are|was|were|does|do|did|has|have)\b",
     re.IGNORECASE,
 )
-_PRONOUN = re.compile(r"\b(?:it|them|they|this|these|those|him|her|one|ones|each|both)\b", re.IGNORECASE)
-_MANY = re.compile(r"\b(?:all|every|each|them|those|these|both|everyone|everybody)\b", re.IGNORECASE)
+_PRONOUN = re.compile(
+    r"\b(?:it|them|they|this|these|those|him|her|one|ones|each|both)\b", re.IGNORECASE
+)
+_MANY = re.compile(
+    r"\b(?:all|every|each|them|those|these|both|everyone|everybody)\b", re.IGNORECASE
+)
 _ARTICLE = re.compile(r"\s+and\s+(?=(?:a|an|the|another)\s)", re.IGNORECASE)
 _OBJECT = re.compile(
     rf"\s+(?:the|a|an|it|them|him|her|me|us|my|our|their|all|every|each|this|that|these|those|{FILLER})|\s+[A-Z][a-z]",
     re.IGNORECASE,
 )
-# In this order: a covered literal, a number or identifier, a word with its apostrophes and hyphens, a single mark.
+# In this order: a covered literal, a number or identifier, a word with its apostrophes
+# and hyphens, a single mark.
 _TOKEN = re.compile(rf"{FILLER}+|#?\d[\w.:-]*|[^\W_]+(?:['\u2019_-][^\W_]+)*|[^\s\w]")
 _PHRASE = re.compile(
-    r"\b(?:" + "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in PHRASES) + r")\b", re.IGNORECASE
+    r"\b(?:"
+    + "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in PHRASES)
+    + r")\b",
+    re.IGNORECASE,
 )
-_PARTICLES: Final = frozenset({"up", "off", "out", "over", "back", "on", "down", "aside", "away", "free"})
+_PARTICLES: Final = frozenset(
+    {"up", "off", "out", "over", "back", "on", "down", "aside", "away", "free"}
+)
 _SEPARABLE_PHRASES: Final = {
     (verb, particle): plain
     for phrase, plain in PHRASES.items()
@@ -145,20 +161,26 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
     clauses: list[Clause] = []
     details: list[StatedDetail] = []
     for part in parts:
-        # "close ticket: 5" begins with a verb, so that its colon does not make it a mere statement of a value.
-        is_asking = _QUESTION.match(part.mask) or _starts_with_verb(part.mask, is_known_verb)
+        # "close ticket: 5" begins with a verb, so that its colon does not make it a
+        # mere statement of a value.
+        is_asking = _QUESTION.match(part.mask) or _starts_with_verb(
+            part.mask, is_known_verb
+        )
         if _DETAIL.match(part.mask) and not is_asking:
             details.append(StatedDetail(source=part, after=len(clauses) - 1))
         else:
             clause = _clause(part, is_known_verb, clauses[-1] if clauses else None)
             if clauses and _is_topic(clauses[-1], clause):
-                clause = structs.replace(clause, source=_joined(clauses.pop().source, part), has_number=True)
+                clause = structs.replace(
+                    clause, source=_joined(clauses.pop().source, part), has_number=True
+                )
             # What is not to be done takes no tool.
             clauses += [] if clause.is_negated else [clause]
     # Only the mask is searched: an "if" in a quoted title is not a condition.
     conditions = [part.text for part in parts if _CONDITION.search(part.mask)]
     return SplitRequest(
-        # Later steps never see more than the bound; `is_too_long` lets the caller ask what to do first.
+        # Later steps never see more than the bound; `is_too_long` lets the caller ask
+        # what to do first.
         clauses=tuple(clauses[:MAX_CLAUSES]),
         details=tuple(details),
         condition=conditions[0] if conditions else "",
@@ -169,8 +191,14 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
 def _is_topic(earlier: Clause, clause: Clause) -> bool:
     """True if a clause is about what a statement before it names: "ticket 61 is done, close it"."""
     is_statement = not earlier.verb and earlier.has_number
-    # A clause with a value of its own names its thing itself, and does not need the statement.
-    return is_statement and bool(clause.verb) and not clause.is_negated and not _has_value(clause.source.mask)
+    # A clause with a value of its own names its thing itself, and does not need the
+    # statement.
+    return (
+        is_statement
+        and bool(clause.verb)
+        and not clause.is_negated
+        and not _has_value(clause.source.mask)
+    )
 
 
 def _has_value(mask: str) -> bool:
@@ -186,24 +214,32 @@ def _without_numbering(source: MaskedText) -> MaskedText:
     text, mask = source.text, source.mask
     for found in _NUMBERING.finditer(source.mask):
         start, end = found.span()
-        # Blanks of the same length keep every place of the text and the mask where it was.
+        # Blanks of the same length keep every place of the text and the mask where it
+        # was.
         blank = " " * (end - start)
-        text, mask = text[:start] + blank + text[end:], mask[:start] + blank + mask[end:]
+        text, mask = (
+            text[:start] + blank + text[end:],
+            mask[:start] + blank + mask[end:],
+        )
     return MaskedText(text, mask)
 
 
-# Splitting ------------------------------------------------------------------------------------------------------------
+# Splitting ----------------------------------------------------------------------------
 
 
 def _parts(source: MaskedText, is_known_verb: IsVerb) -> Iterator[MaskedText]:
     """The parts of a request without the words around them, in the order in which they are to be done."""
-    # Holds what came after "before", until the part that is to be done first has been yielded.
+    # Holds what came after "before", until the part that is to be done first has been
+    # yielded.
     waiting: list[MaskedText] = []
     for sentence in _cut(source, _HARD):
         for part in _reordered(_soft_parts(sentence, is_known_verb)):
             stripped = _without_fillers(part)
-            # A part of marks and blanks alone is what two separators in a row leave; it asks for nothing.
-            if not any(letter.isalnum() or letter == FILLER for letter in stripped.mask):
+            # A part of marks and blanks alone is what two separators in a row leave; it
+            # asks for nothing.
+            if not any(
+                letter.isalnum() or letter == FILLER for letter in stripped.mask
+            ):
                 continue
             if before := _BEFORE.match(stripped.mask):
                 # "Before A, B" asks for B first.
@@ -212,7 +248,8 @@ def _parts(source: MaskedText, is_known_verb: IsVerb) -> Iterator[MaskedText]:
             yield stripped
             yield from waiting
             waiting.clear()
-    # "Before closing the ticket" with nothing after it still asks for the ticket to be closed.
+    # "Before closing the ticket" with nothing after it still asks for the ticket to be
+    # closed.
     yield from waiting
 
 
@@ -231,10 +268,16 @@ def _soft_parts(source: MaskedText, is_known_verb: IsVerb) -> list[MaskedText]:
     for separator in _SOFT.finditer(source.mask):
         rest = source.mask[separator.end() :]
         is_open = source.mask[start : separator.start()].strip() != ""
-        # "After closing it, tell Kim": the comma ends the part that sets the order, whatever word follows it.
-        is_order = _BEFORE.match(source.mask[start:]) or _AFTER.match(source.mask[start:])
+        # "After closing it, tell Kim": the comma ends the part that sets the order,
+        # whatever word follows it.
+        is_order = _BEFORE.match(source.mask[start:]) or _AFTER.match(
+            source.mask[start:]
+        )
         if is_open and (
-            _starts_with_verb(rest, is_known_verb) or is_order or _states_value(rest) or _NEGATION.match(rest)
+            _starts_with_verb(rest, is_known_verb)
+            or is_order
+            or _states_value(rest)
+            or _NEGATION.match(rest)
         ):
             found.append(source.part(start, separator.start()))
             start = separator.end()
@@ -258,7 +301,8 @@ def _reordered(parts: list[MaskedText]) -> Iterator[MaskedText]:
 
 def _without_fillers(source: MaskedText) -> MaskedText:
     found = _FILLERS.match(source.mask)
-    # "without asking anyone" limits how a thing is done. As a clause, it would ask for the action that it excludes.
+    # "without asking anyone" limits how a thing is done. As a clause, it would ask for
+    # the action that it excludes.
     without = _WITHOUT.search(source.mask)
     start = found.end() if found else 0
     end = without.start() if without else len(source.text)
@@ -277,7 +321,8 @@ def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
     known = stem(word[0].lower())
     if not is_known_verb(known):
         return False
-    # A word such as "order" is a verb only where an object follows it: "and order 12" goes on with a list.
+    # A word such as "order" is a verb only where an object follows it: "and order 12"
+    # goes on with a list.
     return known not in AMBIGUOUS or _OBJECT.match(mask, word.end()) is not None
 
 
@@ -288,7 +333,8 @@ def _states_value(mask: str) -> bool:
 
 def heads_of(text: str) -> tuple[str, ...]:
     """The stems of what the first sentence of a description is about, without its verb."""
-    # Only the first sentence counts: the nouns of later ones need not be what the tool acts on.
+    # Only the first sentence counts: the nouns of later ones need not be what the tool
+    # acts on.
     sentence = re.split(r"[.;,]", text, maxsplit=1)[0]
     return _clause(mask_text(sentence), is_verb, None).heads
 
@@ -303,7 +349,9 @@ def split_articles(clause: Clause, is_known_verb: IsVerb) -> tuple[Clause, ...]:
         read = _clause(part, is_known_verb, None)
         # The verb is written in the first part alone, and the others take it over.
         is_first = not found
-        found.append(read if is_first else clause_of_objects(part, clause.verb, is_known_verb))
+        found.append(
+            read if is_first else clause_of_objects(part, clause.verb, is_known_verb)
+        )
     return tuple(found)
 
 
@@ -320,17 +368,23 @@ def clause_of_objects(part: MaskedText, verb: str, is_known_verb: IsVerb) -> Cla
     return structs.replace(read, verb=verb, objects=objects, heads=heads, others=others)
 
 
-# Reading one clause ---------------------------------------------------------------------------------------------------
+# Reading one clause -------------------------------------------------------------------
 
 
-def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -> Clause:
-    # Only the mask is read, so that no word of a quoted text becomes a verb or an object.
+def _clause(
+    source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None
+) -> Clause:
+    # Only the mask is read, so that no word of a quoted text becomes a verb or an
+    # object.
     words = _with_plain_verbs(source.mask)
     places = [*_TOKEN.finditer(words)]
     tokens = [found[0] for found in places]
     verb, place = _verb(tokens, words, is_known_verb)
-    # A "not" after the verb belongs to its object: "open a ticket about a printer that does not work".
-    negation = _NEGATION.match(words) or _NEGATION.search(words[: places[place].start()] if place >= 0 else words)
+    # A "not" after the verb belongs to its object: "open a ticket about a printer that
+    # does not work".
+    negation = _NEGATION.match(words) or _NEGATION.search(
+        words[: places[place].start()] if place >= 0 else words
+    )
     objects, heads, others = _nouns(tokens[place + 1 :] if place >= 0 else tokens)
     if place > 0:
         others += tuple(_content(tokens[:place]))
@@ -339,8 +393,8 @@ def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -
             objects, heads, others = (*_nouns(tokens[:place])[:2], others)
     has_pronoun = _PRONOUN.search(source.mask) is not None
     antecedents: tuple[str, ...] = ()
-    # "Close it": the pronoun takes over the thing of the clause before, and the other words of that clause are kept as
-    # second readings of it.
+    # "Close it": the pronoun takes over the thing of the clause before, and the other
+    # words of that clause are kept as second readings of it.
     if has_pronoun and not objects and earlier:
         objects, heads = earlier.objects, earlier.heads
         antecedents = (*earlier.others, *earlier.heads)
@@ -354,18 +408,23 @@ def _clause(source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None) -
         has_pronoun=has_pronoun,
         is_plural=_is_plural(tokens, source.mask, heads),
         # A date says when, and not which thing is meant.
-        has_number=any(_is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens),
+        has_number=any(
+            _is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens
+        ),
         is_negated=negation is not None,
     )
 
 
 def _with_plain_verbs(mask: str) -> str:
     """A text with its verbs of several words replaced by plain ones: "let Kim know" by "inform Kim"."""
-    # The pattern allows several blanks between the words of a phrase, and the table has one.
+    # The pattern allows several blanks between the words of a phrase, and the table has
+    # one.
     plain = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], mask)
     plain = _LET_KNOW.sub(r"inform \1", plain)
     found = _SEPARABLE.match(plain)
-    verb = _SEPARABLE_PHRASES.get((found[1].lower(), found[3].lower())) if found else None
+    verb = (
+        _SEPARABLE_PHRASES.get((found[1].lower(), found[3].lower())) if found else None
+    )
     return f"{verb} {found[2]}{plain[found.end() :]}" if found and verb else plain
 
 
@@ -373,7 +432,14 @@ def _verb(tokens: list[str], text: str, is_known_verb: IsVerb) -> tuple[str, int
     """The verb of a clause as a stem and its place; -1 for one that is not written, as in a question."""
     found = [(stem(token.lower()), place) for place, token in enumerate(tokens)]
     known = [(word, place) for word, place in found if is_known_verb(word)]
-    leading = next((place for place, token in enumerate(tokens) if token.lower() not in _DETERMINERS), 0)
+    leading = next(
+        (
+            place
+            for place, token in enumerate(tokens)
+            if token.lower() not in _DETERMINERS
+        ),
+        0,
+    )
     if known and known[0][1] == leading:
         return known[0]
     # A question has no verb of its own that names an action: it asks to see something.
@@ -390,28 +456,38 @@ a an the some my our
 _DETERMINERS: Final = frozenset(_DETERMINERS_TEXT.split())
 
 
-def _nouns(tokens: list[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _nouns(
+    tokens: list[str],
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The objects, those of them that name the thing itself, and the other words."""
     # The name of a value, as in `source: a`, is not part of the object either.
     names = {place for place, after in enumerate(tokens[1:]) if after in {":", "="}}
-    ends = (place for place, token in enumerate(tokens) if _ends_object(token, place) or place in names)
+    ends = (
+        place
+        for place, token in enumerate(tokens)
+        if _ends_object(token, place) or place in names
+    )
     end = next(ends, len(tokens))
     phrase, rest = tokens[:end], tokens[end:]
-    # "Status of ticket 7" has a head in each segment: "of" connects two nouns, and either may be the thing.
+    # "Status of ticket 7" has a head in each segment: "of" connects two nouns, and
+    # either may be the thing.
     segments: list[list[str]] = [[]]
     for token in phrase:
         if token.lower() == "of":
             segments.append([])
         segments[-1].append(token)
     contents = [[*_content(segment)] for segment in segments]
-    # In English the last noun of a phrase is the thing, and those before it describe it: "customer refund ticket".
+    # In English the last noun of a phrase is the thing, and those before it describe
+    # it: "customer refund ticket".
     heads = tuple(content[-1] for content in contents if content)
     objects = tuple(dict.fromkeys(word for content in contents for word in content))
     return objects, heads, tuple(dict.fromkeys(_content(rest)))
 
 
 _ASKING: Final = frozenset({"which", "who", "where", "what"})
-_COUNTING: Final = frozenset({"number", "no", "nr", "id", "ids", "unit", "units", "piece", "pieces", "pcs"})
+_COUNTING: Final = frozenset(
+    {"number", "no", "nr", "id", "ids", "unit", "units", "piece", "pieces", "pcs"}
+)
 """Words between a thing and its identifier or number, as in "ticket number 7" and "6 units of"."""
 
 
@@ -424,7 +500,9 @@ def _ends_object(token: str, place: int) -> bool:
     """True for what ends the object of a verb; a value right after the verb, as in `email "…" the list`, does not."""
     is_mark = not token[0].isalnum() and not token.startswith(("#", FILLER))
     # The first word of a question does not end the object: "which meetings are there".
-    is_boundary = token.lower() in _BOUNDARIES and (place > 0 or token.lower() not in _ASKING)
+    is_boundary = token.lower() in _BOUNDARIES and (
+        place > 0 or token.lower() not in _ASKING
+    )
     return is_boundary or ((_is_value(token) or is_mark) and place > 0)
 
 
@@ -440,14 +518,25 @@ def _is_untelling(word: str) -> bool:
 
 
 def _is_adverb(word: str) -> bool:
-    return word.endswith("ly") and word not in {"reply", "supply", "family", "apply", "monthly", "assembly", "anomaly"}
+    return word.endswith("ly") and word not in {
+        "reply",
+        "supply",
+        "family",
+        "apply",
+        "monthly",
+        "assembly",
+        "anomaly",
+    }
 
 
 def _is_plural(tokens: list[str], mask: str, heads: tuple[str, ...]) -> bool:
     if _MANY.search(mask):
         return True
-    # The "s" counts only on a word that names the thing: "close the ticket about printers" is about one.
+    # The "s" counts only on a word that names the thing: "close the ticket about
+    # printers" is about one.
     return any(
-        token.lower().endswith("s") and not token.lower().endswith(("ss", "us", "is")) and stem(token.lower()) in heads
+        token.lower().endswith("s")
+        and not token.lower().endswith(("ss", "us", "is"))
+        and stem(token.lower()) in heads
         for token in tokens
     )

@@ -35,7 +35,8 @@ _OBJECT_WEIGHT: Final = 1.0
 _OTHER_WEIGHT: Final = 0.4
 _FITTING_ID: Final = 1.15
 _UNFITTING_ID: Final = 0.8
-# `summary` and `summarize` share six letters; with fewer, `contract` and `control` would be forms of one word.
+# `summary` and `summarize` share six letters; with fewer, `contract` and `control`
+# would be forms of one word.
 _SAME_START: Final = 6
 
 
@@ -78,7 +79,9 @@ class ClauseMatch(Struct, frozen=True, kw_only=True):
         return not self.best
 
 
-def match_clause(clause: Clause, profiles: Sequence[ToolProfile], relevance: Relevance) -> ClauseMatch:
+def match_clause(
+    clause: Clause, profiles: Sequence[ToolProfile], relevance: Relevance
+) -> ClauseMatch:
     """Find the tools for a clause, the best first; equal scores are in the order of ids."""
     found = []
     for profile in profiles:
@@ -88,15 +91,23 @@ def match_clause(clause: Clause, profiles: Sequence[ToolProfile], relevance: Rel
             found.append(ToolMatch(profile=profile, fit=fit, score=score))
     if not found:
         return ClauseMatch(clause=clause)
-    # A tool that clearly fits is never set aside for one in doubt that shares more words with the clause.
+    # A tool that clearly fits is never set aside for one in doubt that shares more
+    # words with the clause.
     surest = max(match.fit for match in found)
-    kept = sorted((match for match in found if match.fit is surest), key=lambda match: (-match.score, match.id))
-    # Above the margin the best tool wins by itself; within it only the person can say which one is meant.
+    kept = sorted(
+        (match for match in found if match.fit is surest),
+        key=lambda match: (-match.score, match.id),
+    )
+    # Above the margin the best tool wins by itself; within it only the person can say
+    # which one is meant.
     least = kept[0].score * (1 - MARGIN)
-    return ClauseMatch(clause=clause, best=tuple(match for match in kept if match.score >= least)[:MAX_CHOICES])
+    return ClauseMatch(
+        clause=clause,
+        best=tuple(match for match in kept if match.score >= least)[:MAX_CHOICES],
+    )
 
 
-# The gate -------------------------------------------------------------------------------------------------------------
+# The gate -----------------------------------------------------------------------------
 
 
 def judge(clause: Clause, profile: ToolProfile, *, is_whole: bool = True) -> Fit:
@@ -109,9 +120,15 @@ def judge(clause: Clause, profile: ToolProfile, *, is_whole: bool = True) -> Fit
     """
     verb_fit = _verb_fit(clause, profile, is_whole=is_whole)
     if verb_fit and not is_whole:
-        # A part of what the tool does may name any of its nouns, and not only the thing that the tool acts on.
-        return verb_fit if count_matches(clause.heads, profile.named) or not clause.heads else Fit.NO
-    # The weaker one counts: the right action on a doubtful thing is in doubt, and so is the other way round.
+        # A part of what the tool does may name any of its nouns, and not only the thing
+        # that the tool acts on.
+        return (
+            verb_fit
+            if count_matches(clause.heads, profile.named) or not clause.heads
+            else Fit.NO
+        )
+    # The weaker one counts: the right action on a doubtful thing is in doubt, and so is
+    # the other way round.
     return min(verb_fit, _object_fit(clause, profile)) if verb_fit else Fit.NO
 
 
@@ -119,12 +136,18 @@ def _verb_fit(clause: Clause, profile: ToolProfile, *, is_whole: bool) -> Fit:
     if not clause.verb:
         # Words without a verb can be about a tool, but do not ask for it.
         return Fit.DOUBT
-    # A verb that the description has besides makes a tool fit a part of its work, and never a clause of its own.
+    # A verb that the description has besides makes a tool fit a part of its work, and
+    # never a clause of its own.
     verbs = profile.verbs if is_whole else (*profile.verbs, *profile.later_verbs)
     likeness = _likeness(clause, verbs)
-    if likeness > RELATED or _is_noun_made(clause, profile) or _is_action_named(clause, profile):
+    if (
+        likeness > RELATED
+        or _is_noun_made(clause, profile)
+        or _is_action_named(clause, profile)
+    ):
         return Fit.CLEAR
-    # To show something with a related verb does no harm. With any other verb, the person is asked.
+    # To show something with a related verb does no harm. With any other verb, the
+    # person is asked.
     if likeness == RELATED:
         return Fit.CLEAR if is_reading(clause.verb) else Fit.DOUBT
     return Fit.NO
@@ -136,7 +159,9 @@ def _likeness(clause: Clause, verbs: Sequence[str]) -> float:
 
 def _is_noun_made(clause: Clause, profile: ToolProfile) -> bool:
     """True if the verb of the clause is the noun of a tool that makes such things: "comment on ticket 7"."""
-    return has_noun(clause.verb, profile.objects) and any(map(makes_noun, profile.verbs))
+    return has_noun(clause.verb, profile.objects) and any(
+        map(makes_noun, profile.verbs)
+    )
 
 
 def _is_action_named(clause: Clause, profile: ToolProfile) -> bool:
@@ -144,27 +169,37 @@ def _is_action_named(clause: Clause, profile: ToolProfile) -> bool:
 
     A verb that reads asks only for a tool that reads: to show a deployment is not to deploy.
     """
-    is_asked = is_read_only(profile.tool) if is_reading(clause.verb) else is_light(clause.verb)
-    return is_asked and any(_is_form(head, verb) for head in clause.heads for verb in profile.verbs)
+    is_asked = (
+        is_read_only(profile.tool) if is_reading(clause.verb) else is_light(clause.verb)
+    )
+    return is_asked and any(
+        _is_form(head, verb) for head in clause.heads for verb in profile.verbs
+    )
 
 
 def _is_form(noun: str, verb: str) -> bool:
     """True if a noun and a verb have the same stem, or begin alike as `summary` and `summarize` do."""
-    return noun == verb or (len(verb) > _SAME_START and noun[:_SAME_START] == verb[:_SAME_START])
+    return noun == verb or (
+        len(verb) > _SAME_START and noun[:_SAME_START] == verb[:_SAME_START]
+    )
 
 
 def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
     """A tool must act on what the clause names; one that only has to do with such a thing is in doubt."""
     if clause.antecedents and _is_noun_made(clause, profile):
-        # "Email each of them": who they are was said before, and is not what the tool acts on.
+        # "Email each of them": who they are was said before, and is not what the tool
+        # acts on.
         return Fit.CLEAR
     if len(clause.heads) > 1 and not _touches(clause.heads[-1], profile):
-        # "Status of ticket 7": every thing may have a status, and only the ticket says which one is meant.
+        # "Status of ticket 7": every thing may have a status, and only the ticket says
+        # which one is meant.
         return Fit.DOUBT if count_matches(clause.heads, profile.objects) else Fit.NO
     if not clause.heads and is_reading(clause.verb):
         # "How many are left?" says nothing about what to look at.
         return Fit.DOUBT
-    if not clause.heads or any(has_noun(head, profile.objects) for head in clause.heads):
+    if not clause.heads or any(
+        has_noun(head, profile.objects) for head in clause.heads
+    ):
         return Fit.CLEAR
     if _is_action_named(clause, profile):
         return Fit.CLEAR
@@ -180,9 +215,12 @@ def _indirect_fit(clause: Clause, profile: ToolProfile) -> Fit:
     if profile.has_own_noun:
         # "Delete ticket 7" does not ask for `tickets.remove_comment`.
         return Fit.DOUBT if clause.verb in profile.verbs else Fit.NO
-    # "Refund invoice 7": the tool is called after its action alone, and takes an invoice.
+    # "Refund invoice 7": the tool is called after its action alone, and takes an
+    # invoice.
     takes_it = any(has_noun(head, profile.identified) for head in clause.heads)
-    is_meant = clause.verb in profile.verbs or (takes_it and _likeness(clause, profile.verbs) > RELATED)
+    is_meant = clause.verb in profile.verbs or (
+        takes_it and _likeness(clause, profile.verbs) > RELATED
+    )
     return Fit.CLEAR if is_meant else Fit.DOUBT
 
 
@@ -191,7 +229,7 @@ def _touches(noun: str, profile: ToolProfile) -> bool:
     return has_noun(noun, profile.named) or has_noun(noun, profile.mentioned)
 
 
-# The score ------------------------------------------------------------------------------------------------------------
+# The score ----------------------------------------------------------------------------
 
 
 def _score(clause: Clause, profile: ToolProfile, relevance: Relevance) -> float:
@@ -219,7 +257,8 @@ def _identity(clause: Clause, profile: ToolProfile) -> float:
     """The factor for a tool that takes one thing or several, as the clause asks for."""
     if not is_reading(clause.verb):
         return 1.0
-    # A number names one thing, so that the tool which takes an identifier is ahead of the one that lists.
+    # A number names one thing, so that the tool which takes an identifier is ahead of
+    # the one that lists.
     if clause.has_number:
         return _FITTING_ID if profile.needs_id else 1.0
     if not clause.is_plural:

@@ -28,7 +28,9 @@ content summary url link reason note label priority limit
 """
 GENERIC: Final = frozenset(_GENERIC_TEXT.split())
 """Names that say nothing about which thing is meant."""
-_ROLES: Final = frozenset({"to", "recipient", "receiver", "address", "email", "mail", "attendee"})
+_ROLES: Final = frozenset(
+    {"to", "recipient", "receiver", "address", "email", "mail", "attendee"}
+)
 _MAX_LEVELS: Final = 2
 
 
@@ -55,14 +57,18 @@ def outputs_of(tool: Descriptor) -> tuple[OutputMember, ...]:
     return tuple(_members(tool.output_schema, (), thing, 1))
 
 
-def _members(schema: dict[str, Any], path: tuple[str, ...], thing: str, level: int) -> Iterator[OutputMember]:
+def _members(
+    schema: dict[str, Any], path: tuple[str, ...], thing: str, level: int
+) -> Iterator[OutputMember]:
     for field in fields_of(schema):
         here = (*path, field.name)
         types = types_in(field.schema)
         if types == {"array"}:
             yield from _item_members(field, here)
         elif types == {"object"} and level < _MAX_LEVELS:
-            yield from _members(field.schema, here, _singular_name(field.name), level + 1)
+            yield from _members(
+                field.schema, here, _singular_name(field.name), level + 1
+            )
         else:
             yield OutputMember(path=here, field=field, thing=field.noun or thing)
 
@@ -74,17 +80,32 @@ def _item_members(field: InputField, path: tuple[str, ...]) -> Iterator[OutputMe
         return
     most = field.schema.get("maxItems", MAX_UNBATCHED_ITEMS)
     # A schema may promise more items than a blueprint may ever run over.
-    limit = min(most, MAX_ITEMS) if isinstance(most, int) and most > 0 else MAX_UNBATCHED_ITEMS
+    limit = (
+        min(most, MAX_ITEMS)
+        if isinstance(most, int) and most > 0
+        else MAX_UNBATCHED_ITEMS
+    )
     name = _singular_name(field.name)
     if types_in(items) == {"object"}:
         for member in fields_of(items):
             thing = member.noun or name
             yield OutputMember(
-                path=path, inside=(member.name,), field=member, thing=thing, is_item=True, max_items=limit
+                path=path,
+                inside=(member.name,),
+                field=member,
+                thing=thing,
+                is_item=True,
+                max_items=limit,
             )
     else:
         item = InputField(name=name, schema=items, is_required=True)
-        yield OutputMember(path=path, field=item, thing=item.noun or name, is_item=True, max_items=limit)
+        yield OutputMember(
+            path=path,
+            field=item,
+            thing=item.noun or name,
+            is_item=True,
+            max_items=limit,
+        )
 
 
 def _singular_name(name: str) -> str:
@@ -92,18 +113,25 @@ def _singular_name(name: str) -> str:
     return "_".join([*words[:-1], singular(words[-1])]) if words else name
 
 
-# What means the same --------------------------------------------------------------------------------------------------
+# What means the same ------------------------------------------------------------------
 
 
-def means_same(member: OutputMember, maker: Descriptor, field: InputField, taker: Descriptor) -> bool:
+def means_same(
+    member: OutputMember, maker: Descriptor, field: InputField, taker: Descriptor
+) -> bool:
     """True if an output of one tool is what an input of another asks for, by their names."""
     if field.is_identifier:
         # A bare `id` is that of the thing which the tool acts on, or of its domain.
-        things = {field.noun} if field.noun else {*nouns_of(taker), singular(domain_of(taker))}
+        things = (
+            {field.noun}
+            if field.noun
+            else {*nouns_of(taker), singular(domain_of(taker))}
+        )
         return member.field.is_identifier and member.thing in things
     if [*map(stem, field.words)] != [*map(stem, member.field.words)]:
         return False
-    # A `title` of one thing is not that of another, unless both tools are about the same domain.
+    # A `title` of one thing is not that of another, unless both tools are about the
+    # same domain.
     if field.name.lower() not in GENERIC:
         return True
     return domain_of(maker) == domain_of(taker) and not _creates(taker)
@@ -114,7 +142,9 @@ def is_recipient(member: OutputMember, field: InputField) -> bool:
 
     Their names differ, so this is enough only where a clause says that it is about what came before: "send them …".
     """
-    is_address = field.schema.get("format") == member.field.schema.get("format") == "email"
+    is_address = (
+        field.schema.get("format") == member.field.schema.get("format") == "email"
+    )
     return is_address and {*field.words} <= _ROLES and {*member.field.words} <= _ROLES
 
 
@@ -124,12 +154,13 @@ def _creates(tool: Descriptor) -> bool:
     return any("create" in verb_groups(stem(word)) for word in words[:1])
 
 
-# What fits ------------------------------------------------------------------------------------------------------------
+# What fits ----------------------------------------------------------------------------
 
 
 def fits(narrow: dict[str, Any], field: InputField) -> bool:
     """True if every value of a schema is one that a field takes; what is not known does not fit."""
-    # A schema that is not known may allow anything, and the run would fail at the step that takes the value.
+    # A schema that is not known may allow anything, and the run would fail at the step
+    # that takes the value.
     if is_unknown(narrow):
         return False
     return not gaps(Document(narrow), Document(bare(field.schema)))
@@ -137,7 +168,8 @@ def fits(narrow: dict[str, Any], field: InputField) -> bool:
 
 def schema_at(schema: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
     """The schema of a part of a value, which may be null where the part may not be there."""
-    # The same rules that check a blueprint derive the schema, so that planner and check agree.
+    # The same rules that check a blueprint derive the schema, so that planner and check
+    # agree.
     return schema_of(ComputedValue(Lookup("result", tuple(path))), {"result": schema})
 
 
@@ -146,7 +178,9 @@ def item_schema_at(schema: dict[str, Any], member: OutputMember) -> dict[str, An
     found = schema_at(schema, member.path)
     # There is an item only if the list has one; its last may be any of them.
     filled = {**found, "type": "array", "minItems": max(1, found.get("minItems", 0))}
-    return schema_of(ComputedValue(Lookup("item", (-1, *member.inside))), {"item": filled})
+    return schema_of(
+        ComputedValue(Lookup("item", (-1, *member.inside))), {"item": filled}
+    )
 
 
 def member_fits(member: OutputMember, maker: Descriptor, field: InputField) -> bool:
@@ -156,8 +190,11 @@ def member_fits(member: OutputMember, maker: Descriptor, field: InputField) -> b
         return False
     if not member.is_item:
         return fits(schema_at(schema, member.path), field)
-    # A value that may be null instead of a list cannot be run over: the run would fail at that step.
-    is_list = "array" in types_in(schema_at(schema, member.path)) and "null" not in _names(schema, member.path)
+    # A value that may be null instead of a list cannot be run over: the run would fail
+    # at that step.
+    is_list = "array" in types_in(
+        schema_at(schema, member.path)
+    ) and "null" not in _names(schema, member.path)
     return is_list and fits(item_schema_at(schema, member), field)
 
 
@@ -166,7 +203,11 @@ def _names(schema: dict[str, Any], path: Sequence[str]) -> set[str]:
     found = schema_at(schema, path)
     declared = found.get("type", [])
     names = {declared} if isinstance(declared, str) else {*declared}
-    return names | {option.get("type", "") for option in found.get("anyOf", []) if isinstance(option, dict)}
+    return names | {
+        option.get("type", "")
+        for option in found.get("anyOf", [])
+        if isinstance(option, dict)
+    }
 
 
 def reference(root: str, path: Sequence[str]) -> str:
@@ -176,6 +217,7 @@ def reference(root: str, path: Sequence[str]) -> str:
 
 def _step_into(name: str) -> str:
     is_plain = name.isidentifier() and name.isascii()
-    # A name comes from the schema of a tool, and must not be able to end the expression that it is in.
+    # A name comes from the schema of a tool, and must not be able to end the expression
+    # that it is in.
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return f".{name}" if is_plain else f'["{quoted}"]'

@@ -10,7 +10,9 @@ from agent_resolver.reasoner.planner.word import singular, split_words
 _MAX_FIELDS: Final = 100
 _MAX_DEPTH: Final = 6
 _MAX_REFERENCES: Final = 300
-_DEFINITIONS: Final = frozenset({"$defs", "definitions", "$id", "$schema", "$anchor", "$comment"})
+_DEFINITIONS: Final = frozenset(
+    {"$defs", "definitions", "$id", "$schema", "$anchor", "$comment"}
+)
 _IDENTIFIERS: Final = frozenset({"id", "key", "number", "uuid"})
 
 
@@ -35,7 +37,11 @@ class InputField(Struct, frozen=True, kw_only=True):
     @property
     def noun(self) -> str:
         """The thing that an identifier names: `ticket` for `ticket_id`, and nothing for `id`."""
-        return singular(self.words[-2]) if self.is_identifier and len(self.words) > 1 else ""
+        return (
+            singular(self.words[-2])
+            if self.is_identifier and len(self.words) > 1
+            else ""
+        )
 
     @property
     def description(self) -> str:
@@ -57,7 +63,11 @@ class InputField(Struct, frozen=True, kw_only=True):
 def types_in(schema: dict[str, Any]) -> frozenset[str]:
     """The JSON types that a schema names, without null."""
     declared = schema.get("type", [])
-    names = {declared} if isinstance(declared, str) else {name for name in declared if isinstance(name, str)}
+    names = (
+        {declared}
+        if isinstance(declared, str)
+        else {name for name in declared if isinstance(name, str)}
+    )
     for option in _options(schema):
         names |= types_in(option)
     # Without a type, a list of texts still shows that the value is a text.
@@ -69,7 +79,11 @@ def types_in(schema: dict[str, Any]) -> frozenset[str]:
 def choices_in(schema: dict[str, Any]) -> tuple[str, ...]:
     """The texts that a schema lists."""
     listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    found = [value for value in listed if isinstance(value, str)] if isinstance(listed, list) else []
+    found = (
+        [value for value in listed if isinstance(value, str)]
+        if isinstance(listed, list)
+        else []
+    )
     for option in _options(schema):
         found += choices_in(option)
     return tuple(dict.fromkeys(found))
@@ -94,8 +108,13 @@ def fields_of(schema: dict[str, Any]) -> tuple[InputField, ...]:
     known = [*members.items()][:_MAX_FIELDS]
     found = [_field(name, member, is_required=name in names) for name, member in known]
     # An argument that must be given but is not described can still be asked for.
-    found += [InputField(name=name, schema={}, is_required=True) for name in names if name not in members]
-    # The sort is stable: the order of the schema stays within required and within optional fields.
+    found += [
+        InputField(name=name, schema={}, is_required=True)
+        for name in names
+        if name not in members
+    ]
+    # The sort is stable: the order of the schema stays within required and within
+    # optional fields.
     return tuple(sorted(found, key=lambda field: not field.is_required))
 
 
@@ -115,7 +134,9 @@ def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
 def _has_reference(schema: object) -> bool:
     match schema:
         case dict():
-            return "$ref" in schema or any(_has_reference(value) for value in schema.values())
+            return "$ref" in schema or any(
+                _has_reference(value) for value in schema.values()
+            )
         case list():
             return any(_has_reference(value) for value in schema)
     return False
@@ -138,10 +159,12 @@ class _Expansion:
             return kept
         self._left -= 1
         reference = kept.pop("$ref")
-        # Definitions that refer to each other can grow without end, and tools come from foreign servers.
+        # Definitions that refer to each other can grow without end, and tools come from
+        # foreign servers.
         if self._left < 0 or level > _MAX_DEPTH or not isinstance(reference, str):
             return {}
         target = self._document.target(reference)
         inside = self.expand(target, level + 1) if isinstance(target, dict) else {}
-        # Keywords may stand beside `$ref` since JSON Schema 2019-09; those written at the place itself win.
+        # Keywords may stand beside `$ref` since JSON Schema 2019-09; those written at
+        # the place itself win.
         return {**inside, **kept}

@@ -33,7 +33,8 @@ class MaskedText(Struct, frozen=True):
 
 def mask_text(text: str) -> MaskedText:
     """Cover the literals of a text."""
-    # A request that has the filler itself could else make its own words look like a literal.
+    # A request that has the filler itself could else make its own words look like a
+    # literal.
     mask = text.replace(FILLER, " ")
     for literal in _LITERALS:
         mask = literal.sub(lambda found: FILLER * len(found[0]), mask)

@@ -14,9 +14,17 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from agent_resolver.reasoner.planner.agent_port import AgentQuestion, AgentReply, AskAgent
+from agent_resolver.reasoner.planner.agent_port import (
+    AgentQuestion,
+    AgentReply,
+    AskAgent,
+)
 from agent_resolver.reasoner.planner.builder import lay_out
-from agent_resolver.reasoner.planner.classifier import ToolManifest, classify_routing, route
+from agent_resolver.reasoner.planner.classifier import (
+    ToolManifest,
+    classify_routing,
+    route,
+)
 from agent_resolver.reasoner.planner.model_contract import (
     argument_schema,
     choice_schema,
@@ -34,7 +42,11 @@ from agent_resolver.reasoner.planner.model_question import (
     ranked_tools,
     repair_question,
 )
-from agent_resolver.reasoner.planner.model_reading import apply_choices, confirmed_choices, open_parts
+from agent_resolver.reasoner.planner.model_reading import (
+    apply_choices,
+    confirmed_choices,
+    open_parts,
+)
 from agent_resolver.reasoner.planner.offline import OfflinePlanner
 from agent_resolver.reasoner.planner.stated_reading import stated_readings
 from agent_resolver.schema.canonical_digest import digest
@@ -72,7 +84,9 @@ class Consulted(Struct, frozen=True, kw_only=True):
 class ModelPlanner:
     """Plans like the offline planner, and asks a model about what that one leaves open."""
 
-    def __init__(self, agent: AskAgent, skills: Mapping[str, Skill], *, seconds: float = 120.0) -> None:
+    def __init__(
+        self, agent: AskAgent, skills: Mapping[str, Skill], *, seconds: float = 120.0
+    ) -> None:
         """A planner with a model.
 
         Args:
@@ -118,23 +132,34 @@ class ModelPlanner:
         answered = structs.replace(request, answers=(*request.answers, *readings))
         drafted = await self._offline.build(answered)
         if request.draft is not None:
-            # A draft that is changed takes its arguments from a new one: what that one would ask is open here too.
-            fresh = await self._offline.build(structs.replace(answered, draft=None, remedies=()))
+            # A draft that is changed takes its arguments from a new one: what that one
+            # would ask is open here too.
+            fresh = await self._offline.build(
+                structs.replace(answered, draft=None, remedies=())
+            )
             drafted = fresh if fresh.questions else drafted
-        return structs.replace(drafted, readings=readings, tokens=consulted.tokens, codes=consulted.codes)
+        return structs.replace(
+            drafted, readings=readings, tokens=consulted.tokens, codes=consulted.codes
+        )
 
     async def audit(self, request: PlanRequest) -> AuditAdvice:
         """Let a model say what is worth knowing about a draft; the rules of Ops never see what it says."""
         if request.draft is None:
             return AuditAdvice()
-        consulted = await self._consult(OPS, audit_question(request, request.draft), concern_schema(), request)
+        consulted = await self._consult(
+            OPS, audit_question(request, request.draft), concern_schema(), request
+        )
         spoken = spoken_concerns(consulted.document) if consulted.document else ()
         concerns = tuple(f"{_SPOKEN}{words}" for words in spoken)
-        return AuditAdvice(concerns=concerns, tokens=consulted.tokens, codes=consulted.codes)
+        return AuditAdvice(
+            concerns=concerns, tokens=consulted.tokens, codes=consulted.codes
+        )
 
-    # Inputs -----------------------------------------------------------------------------------------------------------
+    # Inputs ---------------------------------------------------------------------------
 
-    async def _read_inputs(self, request: PlanRequest) -> tuple[tuple[Answer, ...], Consulted]:
+    async def _read_inputs(
+        self, request: PlanRequest
+    ) -> tuple[tuple[Answer, ...], Consulted]:
         """The values that a model points out in the words of the request, as far as each fits its input."""
         manifest = ToolManifest(request.tools)
         layout = lay_out(request, manifest)
@@ -145,42 +170,62 @@ class ModelPlanner:
         schema = argument_schema([each.name for each in inputs])
         consulted = await self._consult(BUILDER, text, schema, request)
         words = found_words(consulted.document) if consulted.document else {}
-        readings = stated_readings(words, inputs, layout.inputs.given, layout.routing.split)
-        # The offline planner judges each: what does not fit is asked for as if nothing had been found.
-        tried = lay_out(structs.replace(request, answers=(*request.answers, *readings)), manifest)
-        unfit = {question.key for question in tried.inputs.questions} if tried else set()
+        readings = stated_readings(
+            words, inputs, layout.inputs.given, layout.routing.split
+        )
+        # The offline planner judges each: what does not fit is asked for as if nothing
+        # had been found.
+        tried = lay_out(
+            structs.replace(request, answers=(*request.answers, *readings)), manifest
+        )
+        unfit = (
+            {question.key for question in tried.inputs.questions} if tried else set()
+        )
         return tuple(each for each in readings if each.key not in unfit), consulted
 
-    # The model --------------------------------------------------------------------------------------------------------
+    # The model ------------------------------------------------------------------------
 
-    async def _consult(self, skill: str, text: str, schema: dict[str, Any], request: PlanRequest) -> Consulted:
+    async def _consult(
+        self, skill: str, text: str, schema: dict[str, Any], request: PlanRequest
+    ) -> Consulted:
         """Ask the model, and once again if its answer cannot be used. Nothing that it does is an exception."""
         prompt = self._skills[skill]
-        # A question that is cut would be another question, so that the offline planner decides instead.
+        # A question that is cut would be another question, so that the offline planner
+        # decides instead.
         if len(text) > MAX_QUESTION:
             return Consulted(codes=(FALLBACK, "QUESTION_TOO_LONG"))
-        # The schema of the answer is made for the same question, so that it need not be a part of the key.
+        # The schema of the answer is made for the same question, so that it need not be
+        # a part of the key.
         key = digest([prompt.digest, text])
         # The tokens of a kept answer were counted when it was given.
         if key in self._answers:
-            return Consulted(document=self._answers[key], codes=(WITH_MODEL, prompt.label))
+            return Consulted(
+                document=self._answers[key], codes=(WITH_MODEL, prompt.label)
+            )
         tokens = 0
         turns: tuple[str, ...] = (text,)
         for _ in range(_ATTEMPTS):
-            # The first answer may have used up what was left: the repair is paid from the same limit.
+            # The first answer may have used up what was left: the repair is paid from
+            # the same limit.
             left = None if request.tokens_left is None else request.tokens_left - tokens
             if left is not None and left <= 0:
                 return Consulted(tokens=tokens, codes=(FALLBACK, "TOKEN_LIMIT_REACHED"))
             reply = await self._reply(_question(prompt, turns, schema, request, left))
-            # An adapter counts the tokens, and a negative count must not extend the limit of the task.
+            # An adapter counts the tokens, and a negative count must not extend the
+            # limit of the task.
             tokens += max(0, reply.tokens)
             if reply.obstacle is not None:
                 return Consulted(tokens=tokens, codes=(FALLBACK, reply.obstacle))
             read = read_answer(reply.text, schema)
             if not read.fault:
                 self._keep(key, read.document)
-                return Consulted(document=read.document, tokens=tokens, codes=(WITH_MODEL, prompt.label))
-            # The second turn has the question, the refused answer and its fault, and no more.
+                return Consulted(
+                    document=read.document,
+                    tokens=tokens,
+                    codes=(WITH_MODEL, prompt.label),
+                )
+            # The second turn has the question, the refused answer and its fault, and no
+            # more.
             turns = (text, reply.text[:MAX_QUESTION], repair_question(read.fault))
         return Consulted(tokens=tokens, codes=(FALLBACK, "MODEL_ANSWER_REFUSED"))
 
@@ -201,7 +246,11 @@ class ModelPlanner:
 
 
 def _question(
-    skill: Skill, turns: tuple[str, ...], schema: dict[str, Any], request: PlanRequest, left: int | None
+    skill: Skill,
+    turns: tuple[str, ...],
+    schema: dict[str, Any],
+    request: PlanRequest,
+    left: int | None,
 ) -> AgentQuestion:
     return AgentQuestion(
         skill=skill,
@@ -209,5 +258,7 @@ def _question(
         schema=schema,
         classification=request.context.data_classification,
         trace_id=request.context.trace_id,
-        max_tokens=_MAX_OUTPUT_TOKENS if left is None else min(_MAX_OUTPUT_TOKENS, left),
+        max_tokens=_MAX_OUTPUT_TOKENS
+        if left is None
+        else min(_MAX_OUTPUT_TOKENS, left),
     )

@@ -28,25 +28,36 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
 def read_answer(text: str, schema: dict[str, Any]) -> ReadAnswer:
     """Read an answer; words around its one object are left away, since models like to add some."""
     if len(text) > MAX_ANSWER:
-        return ReadAnswer(fault=f"it has {len(text)} characters, and at most {MAX_ANSWER} are allowed")
+        return ReadAnswer(
+            fault=f"it has {len(text)} characters, and at most {MAX_ANSWER} are allowed"
+        )
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         return ReadAnswer(fault="it has no JSON object")
     try:
         document = msgspec.json.decode(text[start : end + 1])
-    # A lone surrogate in the text cannot be encoded, and deep nesting exhausts the stack.
+    # A lone surrogate in the text cannot be encoded, and deep nesting exhausts the
+    # stack.
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return ReadAnswer(fault="it is not valid JSON")
     faults = schema_faults(compile_schema(schema), document, "answer")
-    return ReadAnswer(fault=faults[0][:_MAX_FAULT]) if faults else ReadAnswer(document=document)
+    return (
+        ReadAnswer(fault=faults[0][:_MAX_FAULT])
+        if faults
+        else ReadAnswer(document=document)
+    )
 
 
-# Schemas --------------------------------------------------------------------------------------------------------------
+# Schemas ------------------------------------------------------------------------------
 
 
 def choice_schema(parts: Sequence[int], tools: Sequence[str]) -> dict[str, Any]:
     """The tools of each part: no other parts, and no tools but those that were shown."""
-    chosen = {"type": "array", "items": {"enum": [*tools]}, "maxItems": MAX_TOOLS_OF_PART}
+    chosen = {
+        "type": "array",
+        "items": {"enum": [*tools]},
+        "maxItems": MAX_TOOLS_OF_PART,
+    }
     part = _object({"part": {"enum": [*parts]}, "tools": chosen})
     return _object({"parts": {"type": "array", "items": part, "maxItems": len(parts)}})
 
@@ -55,20 +66,29 @@ def argument_schema(names: Sequence[str]) -> dict[str, Any]:
     """The words for each input that was asked about."""
     text = {"type": "string", "minLength": 1, "maxLength": MAX_ARGUMENT}
     argument = _object({"name": {"enum": [*names]}, "text": text})
-    return _object({"arguments": {"type": "array", "items": argument, "maxItems": len(names)}})
+    return _object(
+        {"arguments": {"type": "array", "items": argument, "maxItems": len(names)}}
+    )
 
 
 def concern_schema() -> dict[str, Any]:
     """A few sentences."""
     sentence = {"type": "string", "minLength": 1, "maxLength": MAX_CONCERN}
-    return _object({"concerns": {"type": "array", "items": sentence, "maxItems": MAX_CONCERNS}})
+    return _object(
+        {"concerns": {"type": "array", "items": sentence, "maxItems": MAX_CONCERNS}}
+    )
 
 
 def _object(members: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": members, "required": [*members], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": members,
+        "required": [*members],
+        "additionalProperties": False,
+    }
 
 
-# Answers that follow their schema -------------------------------------------------------------------------------------
+# Answers that follow their schema -----------------------------------------------------
 
 
 def chosen_tools(document: dict[str, Any]) -> dict[int, tuple[str, ...]]:

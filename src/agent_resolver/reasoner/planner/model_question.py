@@ -26,7 +26,9 @@ _MAX_PASSAGE: Final = 500
 _MAX_STEPS: Final = 50
 
 
-def ranked_tools(parts: Sequence[Routed], manifest: ToolManifest) -> tuple[Descriptor, ...]:
+def ranked_tools(
+    parts: Sequence[Routed], manifest: ToolManifest
+) -> tuple[Descriptor, ...]:
     """The tools that share most words with some parts of a request, the best first, then by id."""
     words: dict[str, float] = {}
     for clause in (clause for part in parts for clause in part.clauses):
@@ -35,7 +37,10 @@ def ranked_tools(parts: Sequence[Routed], manifest: ToolManifest) -> tuple[Descr
     def preference(profile: ToolProfile) -> tuple[float, str]:
         return (-manifest.relevance.of_nouns(words, profile), profile.id)
 
-    return tuple(profile.tool for profile in sorted(manifest.profiles, key=preference)[:MAX_TOOLS_SHOWN])
+    return tuple(
+        profile.tool
+        for profile in sorted(manifest.profiles, key=preference)[:MAX_TOOLS_SHOWN]
+    )
 
 
 def choice_question(
@@ -46,7 +51,9 @@ def choice_question(
         "task": "choose-tools",
         "request": words_of(request),
         "parts": [{"part": part.number, "text": part.text} for part in parts],
-        "passages": [shorten(snippet.text, _MAX_PASSAGE) for snippet in request.snippets],
+        "passages": [
+            shorten(snippet.text, _MAX_PASSAGE) for snippet in request.snippets
+        ],
     }
     # The parts that cannot be left out come first, and tools have what they leave.
     room = MAX_QUESTION - len(as_data({**document, "tools": []}))
@@ -87,14 +94,21 @@ def audit_question(request: PlanRequest, draft: Blueprint) -> str:
         tool = tools.get(step.capability or "")
         described = shorten(tool.description, _MAX_DESCRIPTION) if tool else ""
         level = tool.rules.classification if tool else ""
-        steps.append({"id": step.id, "tool": step.capability, "description": described, "classification": level})
+        steps.append(
+            {
+                "id": step.id,
+                "tool": step.capability,
+                "description": described,
+                "classification": level,
+            }
+        )
     return as_data({"task": "audit", "request": words_of(request), "steps": steps})
 
 
 def as_data(document: dict[str, Any]) -> str:
     """A document between marks that nothing inside of it can close."""
-    # Without `<` no text of a request or a tool can write the closing mark, and JSON reads the escape as the same
-    # letter.
+    # Without `<` no text of a request or a tool can write the closing mark, and JSON
+    # reads the escape as the same letter.
     text = msgspec.json.encode(document).decode().replace("<", "\\u003c")
     return f"<data>\n{text}\n</data>"
 
@@ -107,7 +121,11 @@ def repair_question(fault: str) -> str:
 def _tool_document(tool: Descriptor) -> dict[str, Any]:
     fields = fields_of(tool.input_schema)[:_MAX_INPUTS]
     inputs = {field.name[:_MAX_NAME]: _types(field.types) for field in fields}
-    return {"id": tool.id, "description": shorten(tool.description, _MAX_DESCRIPTION), "inputs": inputs}
+    return {
+        "id": tool.id,
+        "description": shorten(tool.description, _MAX_DESCRIPTION),
+        "inputs": inputs,
+    }
 
 
 def _types(types: frozenset[str]) -> str:

@@ -43,7 +43,8 @@ def open_parts(routing: Routing) -> tuple[Routed, ...]:
     split = routing.split
     if routing.unclear is None:
         return tuple(part for part in routing.parts if part.tool is None)
-    # Conditions and too long requests cannot be planned, whatever a model makes of them.
+    # Conditions and too long requests cannot be planned, whatever a model makes of
+    # them.
     if split.condition or split.is_too_long:
         return ()
     return _whole_request(routing)
@@ -51,8 +52,15 @@ def open_parts(routing: Routing) -> tuple[Routed, ...]:
 
 def _whole_request(routing: Routing) -> tuple[Routed, ...]:
     """Every clause as a part of its own, for a request in words that the rules do not know."""
-    clauses = [clause for clause in routing.split.clauses if any(letter.isalnum() for letter in clause.text)]
-    return tuple(Routed(number=number, clauses=(clause,)) for number, clause in enumerate(clauses, start=1))
+    clauses = [
+        clause
+        for clause in routing.split.clauses
+        if any(letter.isalnum() for letter in clause.text)
+    ]
+    return tuple(
+        Routed(number=number, clauses=(clause,))
+        for number, clause in enumerate(clauses, start=1)
+    )
 
 
 def confirmed_choices(
@@ -62,7 +70,8 @@ def confirmed_choices(
     found: dict[int, Choice] = {}
     for part in parts:
         answer = newest_answer(answers, reading_key(part.text))
-        # The answer is a choice as it was shown: the ids of tools with "then" or a comma between them.
+        # The answer is a choice as it was shown: the ids of tools with "then" or a
+        # comma between them.
         named = tuple(_BETWEEN.split(answer.strip())) if answer else ()
         if answer == NONE_OF_THEM:
             found[part.number] = ()
@@ -72,7 +81,10 @@ def confirmed_choices(
 
 
 def apply_choices(
-    routing: Routing, confirmed: Mapping[int, Choice], proposed: Mapping[int, Choice], tools: Mapping[str, Descriptor]
+    routing: Routing,
+    confirmed: Mapping[int, Choice],
+    proposed: Mapping[int, Choice],
+    tools: Mapping[str, Descriptor],
 ) -> Classified:
     """Classifies a request with the tools that a person confirmed and those that a model proposes.
 
@@ -83,16 +95,28 @@ def apply_choices(
         tools: The tools that a plan may use.
     """
     parts = open_parts(routing)
-    known = {part.number: _usable(part, proposed.get(part.number, ()), tools) for part in parts}
+    known = {
+        part.number: _usable(part, proposed.get(part.number, ()), tools)
+        for part in parts
+    }
     denied = [part for part in parts if part.question and part.number in confirmed]
-    # With nothing new from a person or a model, the classification of the rules is the answer.
-    if not denied and not any(known[part.number] or confirmed.get(part.number) for part in parts):
+    # With nothing new from a person or a model, the classification of the rules is the
+    # answer.
+    if not denied and not any(
+        known[part.number] or confirmed.get(part.number) for part in parts
+    ):
         return classify_routing(routing)
     every = _whole_request(routing) if routing.unclear else routing.parts
-    outcomes = [_outcome_of(part, confirmed.get(part.number), known.get(part.number, ()), tools) for part in every]
+    outcomes = [
+        _outcome_of(part, confirmed.get(part.number), known.get(part.number, ()), tools)
+        for part in every
+    ]
     chosen = tuple(tool for outcome in outcomes for tool in outcome.tools)
-    missing = tuple(outcome.missing for outcome in outcomes if outcome.missing is not None)
-    # The state of a task is bounded: an answer that does not fit into it is not used at all.
+    missing = tuple(
+        outcome.missing for outcome in outcomes if outcome.missing is not None
+    )
+    # The state of a task is bounded: an answer that does not fit into it is not used at
+    # all.
     if len(chosen) > _MAX_TOOLS or len(missing) > MAX_CLAUSES:
         return classify_routing(routing)
     questions = tuple(outcome.question for outcome in outcomes if outcome.question)
@@ -109,18 +133,35 @@ class _Outcome(Struct, frozen=True, kw_only=True):
     missing: str | None = None
 
 
-def _outcome_of(part: Routed, confirmed: Choice | None, proposal: Choice, tools: Mapping[str, Descriptor]) -> _Outcome:
+def _outcome_of(
+    part: Routed,
+    confirmed: Choice | None,
+    proposal: Choice,
+    tools: Mapping[str, Descriptor],
+) -> _Outcome:
     """Decide about a part. The rules come first, then the person, and a model last."""
     if part.tool:
         return _Outcome(tools=(part.tool.id,))
     if confirmed is not None:
         # A person who confirmed no tool at all said that none of them is meant.
-        return _Outcome(tools=confirmed) if confirmed else _Outcome(missing=missing_words(part))
+        return (
+            _Outcome(tools=confirmed)
+            if confirmed
+            else _Outcome(missing=missing_words(part))
+        )
     if proposal:
         # A tool with an effect is not taken on the word of a model alone.
         is_safe = _only_looks(part, proposal, tools)
-        return _Outcome(tools=proposal) if is_safe else _Outcome(question=_confirmation(part, proposal))
-    return _Outcome(question=part.question) if part.question else _Outcome(missing=missing_words(part))
+        return (
+            _Outcome(tools=proposal)
+            if is_safe
+            else _Outcome(question=_confirmation(part, proposal))
+        )
+    return (
+        _Outcome(question=part.question)
+        if part.question
+        else _Outcome(missing=missing_words(part))
+    )
 
 
 def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> Choice:
@@ -137,7 +178,9 @@ def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> 
     return proposal if is_choice and _only_looks(part, proposal, tools) else ()
 
 
-def _only_looks(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> bool:
+def _only_looks(
+    part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]
+) -> bool:
     """True if a part asks to see something, and the tools only read: the worst that a wrong choice does is to show it.
 
     A part that asks to do something is not done by reading, whatever a model says.

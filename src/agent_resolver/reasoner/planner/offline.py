@@ -17,7 +17,11 @@ class OfflinePlanner:
         """Draft a blueprint that passes the check, change a rejected one, or ask for what is missing."""
         manifest = ToolManifest(request.tools)
         drafted = build_plan(request, manifest)
-        return drafted if request.draft is None else apply_remedies(request, drafted, manifest)
+        return (
+            drafted
+            if request.draft is None
+            else apply_remedies(request, drafted, manifest)
+        )
 
     async def audit(self, request: PlanRequest) -> AuditAdvice:  # noqa: ARG002 - the port asks a planner about a draft
         """Nothing: whatever can be said about a draft without a model, the rules of Ops say."""

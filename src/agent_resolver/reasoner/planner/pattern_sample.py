@@ -46,7 +46,8 @@ class _PatternReader:
         first = self._sequence()
         while self._next() == "|":
             self._place += 1
-            # The other alternatives are read only to find the place where the expression goes on.
+            # The other alternatives are read only to find the place where the
+            # expression goes on.
             self._sequence()
         return first
 
@@ -57,14 +58,16 @@ class _PatternReader:
         found = ""
         while self._next() not in {"", "|", ")"}:
             atom = self._atom()
-            # A pattern may ask for a billion repetitions: one more than the limit is enough to be refused.
+            # A pattern may ask for a billion repetitions: one more than the limit is
+            # enough to be refused.
             found += atom * min(self._times(), _MAX_LENGTH + 1)
         return found
 
     def _atom(self) -> str:
         sign = self._next()
         self._place += 1
-        # Anchors match no letter, and the text that is made here is the whole match in any case.
+        # Anchors match no letter, and the text that is made here is the whole match in
+        # any case.
         if sign in "^$":
             return ""
         if sign == "(":
@@ -77,7 +80,8 @@ class _PatternReader:
 
     def _group(self) -> str:
         if self._next() == "?":
-            # Of the extended groups only `(?:…)` is read: the others look around, set flags or name a group.
+            # Of the extended groups only `(?:…)` is read: the others look around, set
+            # flags or name a group.
             if not self._pattern.startswith("?:", self._place):
                 raise UnreadablePattern
             self._place += 2
@@ -95,9 +99,12 @@ class _PatternReader:
         while self._next() != "]" or not members:
             members.append(self._range())
         self._place += 1
-        # A member of the class itself fits a plain class; common letters are there for a negated one.
+        # A member of the class itself fits a plain class; common letters are there for
+        # a negated one.
         letters = [*(first for first, _ in members), *_LETTERS]
-        fitting: list[str] = [letter for letter in letters if _is_in(letter, members) != is_negated]
+        fitting: list[str] = [
+            letter for letter in letters if _is_in(letter, members) != is_negated
+        ]
         if not fitting:
             raise UnreadablePattern
         return fitting[0]
@@ -105,7 +112,9 @@ class _PatternReader:
     def _range(self) -> tuple[str, str]:
         """The first and the last letter of a part of a class."""
         first = self._letter()
-        is_range = self._next() == "-" and self._pattern[self._place + 1 : self._place + 2] not in {"", "]"}
+        is_range = self._next() == "-" and self._pattern[
+            self._place + 1 : self._place + 2
+        ] not in {"", "]"}
         if not is_range:
             return first, first
         self._place += 1
@@ -121,8 +130,8 @@ class _PatternReader:
     def _escape(self) -> str:
         sign = self._next()
         self._place += 1
-        # References to groups, word boundaries and properties of Unicode have no fixed letter that could stand for
-        # them.
+        # References to groups, word boundaries and properties of Unicode have no fixed
+        # letter that could stand for them.
         if not sign or sign.isdigit() or sign in "AbBZzpPuxk":
             raise UnreadablePattern
         return _CLASSES.get(sign, sign)

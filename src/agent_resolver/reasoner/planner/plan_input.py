@@ -38,12 +38,23 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     given: tuple[GivenInput, ...]
 
 
-def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> PlanInputs:
+def collect_inputs(
+    steps: Sequence[PlannedStep], answers: Sequence[Answer]
+) -> PlanInputs:
     """Give each input that no earlier step has a name, and a value from the request or from an answer."""
-    # An input that an earlier step has, or that shares another one, needs neither a name nor a value.
-    own = [(step, each) for step in steps for each in step.inputs if not each.template and each.shares is None]
+    # An input that an earlier step has, or that shares another one, needs neither a
+    # name nor a value.
+    own = [
+        (step, each)
+        for step in steps
+        for each in step.inputs
+        if not each.template and each.shares is None
+    ]
     counts = Counter(each.field.name for _, each in own)
-    names = {(step.id, each.field.name): _input_name(step, each.field, counts) for step, each in own}
+    names = {
+        (step.id, each.field.name): _input_name(step, each.field, counts)
+        for step, each in own
+    }
     arguments: dict[str, Any] = {}
     questions: list[PlanQuestion] = []
     properties: dict[str, Any] = {}
@@ -58,15 +69,26 @@ def collect_inputs(steps: Sequence[PlannedStep], answers: Sequence[Answer]) -> P
             questions.append(found)
             asked.append(each.field)
             is_answered = newest_answer(answers, f"{INPUT_KEY}{name}") is not None
-            # A model may only be asked about inputs that neither the request nor the person has said anything about.
+            # A model may only be asked about inputs that neither the request nor the
+            # person has said anything about.
             if not each.words and not is_answered:
                 unstated.append(OpenInput(name=name, field=each.field, tool=step.tool))
         else:
             arguments[name] = found[0]
             given.append(GivenInput(field=each.field.name, value=found[0]))
-    shared = {(step.id, each.field.name): names[each.shares] for step in steps for each in step.inputs if each.shares}
+    shared = {
+        (step.id, each.field.name): names[each.shares]
+        for step in steps
+        for each in step.inputs
+        if each.shares
+    }
     return PlanInputs(
-        schema={"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False},
+        schema={
+            "type": "object",
+            "properties": properties,
+            "required": [*properties],
+            "additionalProperties": False,
+        },
         arguments=arguments,
         names={**names, **shared},
         questions=tuple(questions),
@@ -85,26 +107,48 @@ def _usable(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a field; only its words, if it is of a dialect that a blueprint cannot have."""
     if Document(bare(schema)).fault is None:
         return schema
-    return {key: schema[key] for key in ("title", "description", "examples") if key in schema}
+    return {
+        key: schema[key]
+        for key in ("title", "description", "examples")
+        if key in schema
+    }
 
 
-def _value(name: str, each: StepInput, tool: Descriptor, answers: Sequence[Answer]) -> tuple[Any] | PlanQuestion:
+def _value(
+    name: str, each: StepInput, tool: Descriptor, answers: Sequence[Answer]
+) -> tuple[Any] | PlanQuestion:
     """The value of an input in a tuple, since null is a value too; the question for it if there is none that fits."""
     answer = newest_answer(answers, f"{INPUT_KEY}{name}")
     words = each.words if answer is None else (answer,)
     if not words:
         return _question(name, each.field, tool)
     if len(words) > 1:
-        return _question(name, each.field, tool, f"The request states `{name}` twice, with different values. ")
+        return _question(
+            name,
+            each.field,
+            tool,
+            f"The request states `{name}` twice, with different values. ",
+        )
     read = read_value(words[0], each.field)
     if not read.is_valid:
-        return _question(name, each.field, tool, f"That is not a `{name}`: {shorten(read.fault, _MAX_DESCRIPTION)}. ")
+        return _question(
+            name,
+            each.field,
+            tool,
+            f"That is not a `{name}`: {shorten(read.fault, _MAX_DESCRIPTION)}. ",
+        )
     return (read.value,)
 
 
-def _question(name: str, field: InputField, tool: Descriptor, why: str = "") -> PlanQuestion:
-    description = shorten(field.description, _MAX_DESCRIPTION) if field.description else ""
+def _question(
+    name: str, field: InputField, tool: Descriptor, why: str = ""
+) -> PlanQuestion:
+    description = (
+        shorten(field.description, _MAX_DESCRIPTION) if field.description else ""
+    )
     text = f"{why}What is the `{name}` for `{tool.id}`?"
     text += f' It is described as: "{description}"' if description else ""
-    choices = field.choices[:_MAX_CHOICES] or (_TRUTH if field.types == {"boolean"} else ())
+    choices = field.choices[:_MAX_CHOICES] or (
+        _TRUTH if field.types == {"boolean"} else ()
+    )
     return PlanQuestion(key=f"{INPUT_KEY}{name}", text=text, choices=choices)

@@ -18,8 +18,11 @@ class Relevance:
 
     def __init__(self, profiles: Sequence[ToolProfile]) -> None:
         self._count = len(profiles)
-        # Scores are divided by the average, which must not be 0 without tools or for tools without words.
-        self._average = sum(profile.length for profile in profiles) / max(1, self._count) or 1.0
+        # Scores are divided by the average, which must not be 0 without tools or for
+        # tools without words.
+        self._average = (
+            sum(profile.length for profile in profiles) / max(1, self._count) or 1.0
+        )
         self._having: dict[str, int] = {}
         for profile in profiles:
             for word in profile.weights:
@@ -50,7 +53,9 @@ class Relevance:
 
     def of_nouns(self, nouns: Mapping[str, float], profile: ToolProfile) -> float:
         """The score of several nouns, each with its weight."""
-        return sum(weight * self.of_noun(noun, profile) for noun, weight in nouns.items())
+        return sum(
+            weight * self.of_noun(noun, profile) for noun, weight in nouns.items()
+        )
 
 
 def has_noun(noun: str, words: frozenset[str]) -> bool:

@@ -7,7 +7,12 @@ from msgspec import Struct, UnsetType, structs
 
 from agent_resolver.core.blueprint.dependency import steps_read_by
 from agent_resolver.core.blueprint.expression import Expression, Lookup
-from agent_resolver.core.blueprint.template import Template, TemplateFault, inside, parse_template
+from agent_resolver.core.blueprint.template import (
+    Template,
+    TemplateFault,
+    inside,
+    parse_template,
+)
 from agent_resolver.reasoner.planner.acceptance import EXAMPLE_NAME, example_run
 from agent_resolver.reasoner.planner.classifier import ToolManifest
 from agent_resolver.reasoner.planner.draft import (
@@ -21,7 +26,13 @@ from agent_resolver.reasoner.planner.draft import (
     slug_of,
 )
 from agent_resolver.reasoner.planner.input_field import fields_of
-from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, Blueprint, Dag, SecurityLogic, Step
+from agent_resolver.schema.blueprint import (
+    MAX_UNBATCHED_ITEMS,
+    Blueprint,
+    Dag,
+    SecurityLogic,
+    Step,
+)
 from agent_resolver.schema.classification import CLASSIFICATION_RANK, Classification
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.golden_context import GoldenContext
@@ -42,7 +53,9 @@ Remedy = Callable[[_DraftChange, str], Blueprint | None]
 """Gives the changed draft, for a step; None if the change cannot be made."""
 
 
-def apply_remedies(request: PlanRequest, fresh: Drafted, manifest: ToolManifest) -> Drafted:
+def apply_remedies(
+    request: PlanRequest, fresh: Drafted, manifest: ToolManifest
+) -> Drafted:
     """Apply what Ops asks for to the draft of a request.
 
     Args:
@@ -54,35 +67,47 @@ def apply_remedies(request: PlanRequest, fresh: Drafted, manifest: ToolManifest)
     if draft is None:
         return fresh
     applied = []
-    # Each remedy changes the draft that the one before has made; one that cannot be applied leaves it as it was.
+    # Each remedy changes the draft that the one before has made; one that cannot be
+    # applied leaves it as it was.
     for remedy in request.remedies:
         found = _applied(draft, remedy, request.context, manifest.tools)
         if found is not None:
             draft = found
             applied.append(remedy.id)
-    # Steps that were left out take their inputs with them, and the smaller schema refuses those arguments.
+    # Steps that were left out take their inputs with them, and the smaller schema
+    # refuses those arguments.
     names = {field.name for field in fields_of(draft.dag.input_schema)}
     return Drafted(
         blueprint=draft,
-        arguments={name: value for name, value in fresh.arguments.items() if name in names},
+        arguments={
+            name: value for name, value in fresh.arguments.items() if name in names
+        },
         capabilities=fresh.capabilities,
         applied=tuple(applied),
     )
 
 
-def _applied(draft: Blueprint, remedy: RemedyRequest, context: GoldenContext, tools: Tools) -> Blueprint | None:
+def _applied(
+    draft: Blueprint, remedy: RemedyRequest, context: GoldenContext, tools: Tools
+) -> Blueprint | None:
     change = _REMEDIES.get(remedy.action)
-    found = change(_DraftChange(blueprint=draft, tools=tools, context=context), remedy.step) if change else None
+    found = (
+        change(_DraftChange(blueprint=draft, tools=tools, context=context), remedy.step)
+        if change
+        else None
+    )
     # A change must not break what was right before.
     return None if found is None or faults_of(found, tools) else found
 
 
-# The remedies ---------------------------------------------------------------------------------------------------------
+# The remedies -------------------------------------------------------------------------
 
 
 def _add_compensation(change: _DraftChange, step: str) -> Blueprint | None:
     found = _step(change.blueprint, step)
-    mended = add_undo(found, change.tools) if found and not found.compensation else found
+    mended = (
+        add_undo(found, change.tools) if found and not found.compensation else found
+    )
     return _with_step(change, mended) if mended and mended.compensation else None
 
 
@@ -91,7 +116,9 @@ def _batch(change: _DraftChange, step: str) -> Blueprint | None:
     if found is None or not found.for_each:
         return None
     size = found.for_each.batch_size or MAX_UNBATCHED_ITEMS
-    for_each = structs.replace(found.for_each, batch_size=min(size, MAX_UNBATCHED_ITEMS))
+    for_each = structs.replace(
+        found.for_each, batch_size=min(size, MAX_UNBATCHED_ITEMS)
+    )
     return _with_step(change, structs.replace(found, for_each=for_each))
 
 
@@ -108,14 +135,19 @@ def _leave_out(change: _DraftChange, step: str) -> Blueprint | None:
             continue
         if read & gone:
             lighter = _without_optional(each, gone, change.tools)
-            # A step that reads from others as well has more to do than to serve this one, so that nothing is changed.
+            # A step that reads from others as well has more to do than to serve this
+            # one, so that nothing is changed.
             if lighter is None and not read <= gone:
                 return None
             if lighter is None:
                 gone.add(each.id)
                 continue
             each = lighter  # noqa: PLW2901 - the same step, with less to read
-        kept.append(structs.replace(each, after=tuple(name for name in each.after if name not in gone)))
+        kept.append(
+            structs.replace(
+                each, after=tuple(name for name in each.after if name not in gone)
+            )
+        )
     # A draft without a step does nothing, so that its last step cannot be left out.
     return _rebuilt(change, kept) if kept else None
 
@@ -123,25 +155,44 @@ def _leave_out(change: _DraftChange, step: str) -> Blueprint | None:
 def _without_optional(step: Step, gone: set[str], tools: Tools) -> Step | None:
     """The step without optional arguments that come from steps that are gone; None if that is not enough."""
     tool = tools.get(step.capability or "")
-    required = {field.name for field in fields_of(tool.input_schema) if field.is_required} if tool else set()
-    mapping = {name: value for name, value in step.input_mapping.items() if not _read_in(value) & gone}
+    required = (
+        {field.name for field in fields_of(tool.input_schema) if field.is_required}
+        if tool
+        else set()
+    )
+    mapping = {
+        name: value
+        for name, value in step.input_mapping.items()
+        if not _read_in(value) & gone
+    }
     lighter = structs.replace(step, input_mapping=mapping)
-    return lighter if required <= mapping.keys() and not _steps_read(lighter) & gone else None
+    return (
+        lighter
+        if required <= mapping.keys() and not _steps_read(lighter) & gone
+        else None
+    )
 
 
 def _raise_classification(change: _DraftChange, step: str) -> Blueprint | None:  # noqa: ARG001 - for the whole draft
     blueprint = change.blueprint
     names = [each.capability or "" for each in blueprint.dag.steps]
     called = [change.tools[name] for name in names if name in change.tools]
-    return structs.replace(blueprint, security_logic=_with_highest(blueprint.security_logic, highest(called)))
+    return structs.replace(
+        blueprint,
+        security_logic=_with_highest(blueprint.security_logic, highest(called)),
+    )
 
 
 def _add_cost_center(change: _DraftChange, step: str) -> Blueprint | None:  # noqa: ARG001 - for the whole draft
     if not change.context.cost_center:
         return None
     blueprint = change.blueprint
-    metadata = structs.replace(blueprint.blueprint_metadata, cost_center=change.context.cost_center)
-    charged = structs.replace(change, blueprint=structs.replace(blueprint, blueprint_metadata=metadata))
+    metadata = structs.replace(
+        blueprint.blueprint_metadata, cost_center=change.context.cost_center
+    )
+    charged = structs.replace(
+        change, blueprint=structs.replace(blueprint, blueprint_metadata=metadata)
+    )
     # The cost centre is part of the digest in the id of a plan.
     renamed = structs.replace(metadata, id=_finished(charged, blueprint.dag).id)
     return structs.replace(blueprint, blueprint_metadata=renamed)
@@ -165,7 +216,7 @@ _REMEDIES: Final[Mapping[str, Remedy]] = {
 }
 
 
-# Parts of a draft -----------------------------------------------------------------------------------------------------
+# Parts of a draft ---------------------------------------------------------------------
 
 
 def _step(blueprint: Blueprint, name: str) -> Step | None:
@@ -186,10 +237,18 @@ def _rebuilt(change: _DraftChange, steps: list[Step]) -> Blueprint:
     """The draft with fewer steps, and so with fewer inputs and another result."""
     schema = change.blueprint.dag.input_schema
     used = _inputs_read(steps)
-    properties = {name: value for name, value in schema.get("properties", {}).items() if name in used}
+    properties = {
+        name: value
+        for name, value in schema.get("properties", {}).items()
+        if name in used
+    }
     required = [name for name in schema.get("required", []) if name in used]
     smaller = {**schema, "properties": properties, "required": required}
-    dag = Dag(steps=tuple(steps), input_schema=smaller, output_mapping=output_of(steps, change.tools))
+    dag = Dag(
+        steps=tuple(steps),
+        input_schema=smaller,
+        output_mapping=output_of(steps, change.tools),
+    )
     metadata = change.blueprint.blueprint_metadata
     described = structs.replace(
         metadata,
@@ -205,7 +264,11 @@ def _remaining_tags(change: _DraftChange, steps: Iterable[Step]) -> tuple[str, .
     before = {_domain(step) for step in change.blueprint.dag.steps}
     left = {_domain(step) for step in steps}
     # A tag that was not a domain of the draft was set by a person, and stays.
-    return tuple(tag for tag in change.blueprint.blueprint_metadata.tags if tag in left or tag not in before)
+    return tuple(
+        tag
+        for tag in change.blueprint.blueprint_metadata.tags
+        if tag in left or tag not in before
+    )
 
 
 def _domain(step: Step) -> str:
@@ -224,20 +287,32 @@ def _shorter_description(description: str, steps: Iterable[Step]) -> str:
 def _finished(change: _DraftChange, dag: Dag) -> Blueprint:
     metadata = change.blueprint.blueprint_metadata
     words = PlanWords(
-        slug=slug_of(change.blueprint), description=metadata.description, cost_center=metadata.cost_center
+        slug=slug_of(change.blueprint),
+        description=metadata.description,
+        cost_center=metadata.cost_center,
     )
     made = finish(dag, words, change.tools)
     # What a person or another remedy has set stays.
-    security = _with_highest(change.blueprint.security_logic, made.security_logic.data_classification)
-    kept = structs.replace(made.blueprint_metadata, maintainer=metadata.maintainer, tags=metadata.tags)
+    security = _with_highest(
+        change.blueprint.security_logic, made.security_logic.data_classification
+    )
+    kept = structs.replace(
+        made.blueprint_metadata, maintainer=metadata.maintainer, tags=metadata.tags
+    )
     tuning = change.blueprint.temporal_tuning
-    return structs.replace(made, blueprint_metadata=kept, security_logic=security, temporal_tuning=tuning)
+    return structs.replace(
+        made, blueprint_metadata=kept, security_logic=security, temporal_tuning=tuning
+    )
 
 
-def _with_highest(own: SecurityLogic, needed: Classification | UnsetType) -> SecurityLogic:
+def _with_highest(
+    own: SecurityLogic, needed: Classification | UnsetType
+) -> SecurityLogic:
     """The limits of a draft, whose classification is never lowered."""
     levels = [level for level in (own.data_classification, needed) if level]
-    return structs.replace(own, data_classification=max(levels, key=CLASSIFICATION_RANK.__getitem__))
+    return structs.replace(
+        own, data_classification=max(levels, key=CLASSIFICATION_RANK.__getitem__)
+    )
 
 
 def _steps_read(step: Step) -> frozenset[str]:
@@ -250,7 +325,8 @@ def _read_in(template: Any) -> frozenset[str]:  # noqa: ANN401 - a template
     try:
         return steps_read_by([parse_template(template)])
     except TemplateFault:
-        # A template with a fault reads nothing here; the check of the draft reports the fault itself.
+        # A template with a fault reads nothing here; the check of the draft reports the
+        # fault itself.
         return frozenset()
 
 
@@ -259,7 +335,9 @@ def _inputs_read(steps: Iterable[Step]) -> set[str]:
     found: set[str] = set()
     for step in steps:
         undo = step.compensation.input_mapping if step.compensation else {}
-        found |= _lookups([step.input_mapping, undo, step.for_each.items if step.for_each else None])
+        found |= _lookups(
+            [step.input_mapping, undo, step.for_each.items if step.for_each else None]
+        )
     return found
 
 

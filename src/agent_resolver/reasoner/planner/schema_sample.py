@@ -52,11 +52,14 @@ def _compiled(schema: dict[str, Any]) -> CompiledSchema | None:
 
 def _guesses(schema: dict[str, Any], level: int) -> Iterator[Any]:
     """Values that may fit; at least one."""
-    # An example of the author says more than the smallest value that fits, and comes first.
+    # An example of the author says more than the smallest value that fits, and comes
+    # first.
     for keyword in ("examples", "enum"):
         listed = schema.get(keyword)
         yield from listed[:3] if isinstance(listed, list) else ()
-    yield from (schema[keyword] for keyword in ("default", "const") if keyword in schema)
+    yield from (
+        schema[keyword] for keyword in ("default", "const") if keyword in schema
+    )
     for keyword in ("anyOf", "oneOf", "allOf"):
         options = schema.get(keyword)
         for option in options[:5] if isinstance(options, list) else ():
@@ -100,8 +103,11 @@ def _texts(schema: dict[str, Any]) -> Iterator[str]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         found = text_matching(pattern)
-        # A pattern such as `[a-z]+` takes more of its last letter, where the text has to be longer.
-        yield from () if found is None else (found, found.ljust(least, found[-1:] or "a"))
+        # A pattern such as `[a-z]+` takes more of its last letter, where the text has
+        # to be longer.
+        yield from (
+            () if found is None else (found, found.ljust(least, found[-1:] or "a"))
+        )
     yield _TEXT
 
 
@@ -112,7 +118,10 @@ def _bounds(schema: dict[str, Any]) -> tuple[float | None, float | None]:
         values = [schema.get(key) for key in keywords]
         return [value for value in values if is_number(value) and isfinite(value)]
 
-    least, most = named("minimum", "exclusiveMinimum"), named("maximum", "exclusiveMaximum")
+    least, most = (
+        named("minimum", "exclusiveMinimum"),
+        named("maximum", "exclusiveMaximum"),
+    )
     return max(least, default=None), min(most, default=None)
 
 
@@ -140,7 +149,8 @@ def _middle(schema: dict[str, Any]) -> float:
 
 def _lists(schema: dict[str, Any], level: int) -> Iterator[list[Any]]:
     least, most = schema.get("minItems", 0), schema.get("maxItems", 1)
-    # A schema may demand a million items. Where the bound leaves too few, the check refuses this guess.
+    # A schema may demand a million items. Where the bound leaves too few, the check
+    # refuses this guess.
     count = min(max(least, 1) if isinstance(least, int) else 1, 100)
     item = _sample(schema.get("items", {}), level + 1)
     if isinstance(most, int) and most > 0:
@@ -152,4 +162,8 @@ def _object(schema: dict[str, Any], level: int) -> dict[str, Any]:
     members, names = schema.get("properties", {}), schema.get("required", [])
     known = members if isinstance(members, dict) else {}
     required = names if isinstance(names, list) else []
-    return {name: _sample(known.get(name, {}), level + 1) for name in required if isinstance(name, str)}
+    return {
+        name: _sample(known.get(name, {}), level + 1)
+        for name in required
+        if isinstance(name, str)
+    }

@@ -12,12 +12,21 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent_resolver.reasoner.planner.clause import Clause, IsVerb, clause_of_objects, read_clause
+from agent_resolver.reasoner.planner.clause import (
+    Clause,
+    IsVerb,
+    clause_of_objects,
+    read_clause,
+)
 from agent_resolver.reasoner.planner.masked_text import EMAIL, URL, MaskedText
 from agent_resolver.reasoner.planner.stated_value import StatedLiteral, literals_in
 
-_LINK = re.compile(r"\s*(?:,\s*(?:and\b)?|\band\b|&|\bas\s+well\s+as\b|\bplus\b)\s*", re.IGNORECASE)
-_PREPOSITION = re.compile(r"(?:to|with|for|of|on|in|at|from|by|about|also|both)\s+", re.IGNORECASE)
+_LINK = re.compile(
+    r"\s*(?:,\s*(?:and\b)?|\band\b|&|\bas\s+well\s+as\b|\bplus\b)\s*", re.IGNORECASE
+)
+_PREPOSITION = re.compile(
+    r"(?:to|with|for|of|on|in|at|from|by|about|also|both)\s+", re.IGNORECASE
+)
 _RANGE = re.compile(r"\b(?:between|either)\b", re.IGNORECASE)
 _NAME = re.compile(r"[:=]")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -42,7 +51,12 @@ def split_things(clause: Clause, is_known_verb: IsVerb) -> Iterator[tuple[Clause
     """The ways to read a clause as several of one verb, the likeliest first; none if it has no connected values."""
     linked = [*_linked_values(clause.source)]
     # "Between 3 and 5" names a range and not two things.
-    if not linked or not clause.verb or not _is_one_list(linked) or _RANGE.search(clause.source.mask):
+    if (
+        not linked
+        or not clause.verb
+        or not _is_one_list(linked)
+        or _RANGE.search(clause.source.mask)
+    ):
         return
     end = linked[-1].literal.end
     rest = clause.source.part(end, len(clause.source.text))
@@ -54,7 +68,9 @@ def split_things(clause: Clause, is_known_verb: IsVerb) -> Iterator[tuple[Clause
 
 def _is_one_list(linked: list[_LinkedValue]) -> bool:
     """True if all values are in one list: of two lists, nothing says which of their values belong together."""
-    follows = all(later.before is earlier.literal for earlier, later in pairwise(linked))
+    follows = all(
+        later.before is earlier.literal for earlier, later in pairwise(linked)
+    )
     return follows and len(linked) < MAX_THINGS
 
 
@@ -67,9 +83,16 @@ def _linked_values(source: MaskedText) -> Iterator[_LinkedValue]:
         if found is None or _NAME.search(between):
             continue
         words = _PREPOSITION.sub("", between, count=1).strip()
-        # A bare value replaces the one before it only if both are of one sort; with a noun it is another thing.
+        # A bare value replaces the one before it only if both are of one sort; with a
+        # noun it is another thing.
         if words or _kind(before) == _kind(literal):
-            yield _LinkedValue(before=before, literal=literal, link=before.end, start=found.end(), is_bare=not words)
+            yield _LinkedValue(
+                before=before,
+                literal=literal,
+                link=before.end,
+                start=found.end(),
+                is_bare=not words,
+            )
 
 
 def _kind(literal: StatedLiteral) -> str:
@@ -77,14 +100,21 @@ def _kind(literal: StatedLiteral) -> str:
     if literal.is_quoted:
         return "quoted"
     patterns = {"email": EMAIL, "url": URL, "date": _DATE}
-    named = next((name for name, pattern in patterns.items() if pattern.fullmatch(literal.text)), "")
+    named = next(
+        (name for name, pattern in patterns.items() if pattern.fullmatch(literal.text)),
+        "",
+    )
     # `INV-5` and `INV-6` are of one sort by their letters; `INV-5` and `7` are not.
     prefix = _PREFIX.match(literal.text)
     return named or f"id {prefix[0].lower() if prefix else ''}"
 
 
 def _parts(
-    clause: Clause, linked: list[_LinkedValue], rest: MaskedText, is_known_verb: IsVerb, last: MaskedText | None = None
+    clause: Clause,
+    linked: list[_LinkedValue],
+    rest: MaskedText,
+    is_known_verb: IsVerb,
+    last: MaskedText | None = None,
 ) -> tuple[Clause, ...]:
     """The clauses of the things, each with the words that follow all of them."""
     source = clause.source
@@ -95,7 +125,8 @@ def _parts(
     for number, each in enumerate(linked):
         end = linked[number + 1].link if number + 1 < len(linked) else each.literal.end
         words = source.part(each.start, end)
-        # Words after the list belong to all things or, in the second reading, to the last one alone.
+        # Words after the list belong to all things or, in the second reading, to the
+        # last one alone.
         after = last if last is not None and number == len(linked) - 1 else rest
         if each.is_bare:
             value = source.part(each.literal.start, each.literal.end)
@@ -103,14 +134,20 @@ def _parts(
             read = read_clause(_joined(kept, value, after), is_known_verb)
             found.append(_like(found[-1], read, is_known_verb))
         else:
-            found.append(clause_of_objects(_joined(words, after), clause.verb, is_known_verb))
+            found.append(
+                clause_of_objects(_joined(words, after), clause.verb, is_known_verb)
+            )
             base, place = words, _first_literal(words)
     return tuple(found)
 
 
 def _like(earlier: Clause, read: Clause, is_known_verb: IsVerb) -> Clause:
     """A clause with another value; the verb is that of the thing before it, which may not be written here."""
-    return read if read.verb == earlier.verb else clause_of_objects(read.source, earlier.verb, is_known_verb)
+    return (
+        read
+        if read.verb == earlier.verb
+        else clause_of_objects(read.source, earlier.verb, is_known_verb)
+    )
 
 
 def _first_literal(source: MaskedText) -> StatedLiteral:
@@ -120,4 +157,6 @@ def _first_literal(source: MaskedText) -> StatedLiteral:
 def _joined(*parts: MaskedText) -> MaskedText:
     """Several parts of a text as one, with a blank between them."""
     kept = [part for part in parts if part.text]
-    return MaskedText(" ".join(part.text for part in kept), " ".join(part.mask for part in kept))
+    return MaskedText(
+        " ".join(part.text for part in kept), " ".join(part.mask for part in kept)
+    )

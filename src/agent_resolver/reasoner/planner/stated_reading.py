@@ -39,7 +39,10 @@ class GivenInput(Struct, frozen=True, kw_only=True):
 
 
 def stated_readings(
-    found: Mapping[str, str], inputs: Sequence[OpenInput], given: Sequence[GivenInput], split: SplitRequest
+    found: Mapping[str, str],
+    inputs: Sequence[OpenInput],
+    given: Sequence[GivenInput],
+    split: SplitRequest,
 ) -> tuple[Answer, ...]:
     """The words that a model found, as answers to the questions for the inputs; those that are not stated are left out.
 
@@ -49,8 +52,12 @@ def stated_readings(
         given: The inputs that have a value. The same words are not used again for a field of another name.
         split: The request.
     """
-    # Only what the request asks for or states is searched: clauses that say what not to do are not among these.
-    sources = [*(clause.source for clause in split.clauses), *(detail.source for detail in split.details)]
+    # Only what the request asks for or states is searched: clauses that say what not to
+    # do are not among these.
+    sources = [
+        *(clause.source for clause in split.clauses),
+        *(detail.source for detail in split.details),
+    ]
     stated: dict[str, tuple[OpenInput, str]] = {}
     for each in inputs:
         words = _as_stated(found.get(each.name, ""), sources)
@@ -70,7 +77,9 @@ def _as_stated(words: str, sources: Sequence[MaskedText]) -> str:
     text = unquoted(words.strip())
     if not text or len(text) > _MAX_WORDS_READ:
         return ""
-    return next((found for source in sources for found in _occurrences(text, source)), "")
+    return next(
+        (found for source in sources for found in _occurrences(text, source)), ""
+    )
 
 
 def _occurrences(text: str, source: MaskedText) -> Iterator[str]:
@@ -78,17 +87,28 @@ def _occurrences(text: str, source: MaskedText) -> Iterator[str]:
     for literal in literals_in(source):
         if literal.text.casefold() == text.casefold():
             yield literal.text
-    # A boundary is required only beside a letter or a digit: a text such as `#7` has none before it.
+    # A boundary is required only beside a letter or a digit: a text such as `#7` has
+    # none before it.
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w)" if text[-1].isalnum() else ""
-    for match in re.finditer(f"{before}{re.escape(text)}{after}", source.text, re.IGNORECASE):
-        # Words inside of a literal are a part of its value, and never a value of their own.
+    for match in re.finditer(
+        f"{before}{re.escape(text)}{after}", source.text, re.IGNORECASE
+    ):
+        # Words inside of a literal are a part of its value, and never a value of their
+        # own.
         if FILLER not in source.mask[match.start() : match.end()]:
             yield match[0]
 
 
 def _says_something(words: str, each: OpenInput) -> bool:
     """True if the words have one that the tool and the field do not have themselves."""
-    own = [*split_words(each.tool.id), *split_words(each.tool.description), *each.field.words]
+    own = [
+        *split_words(each.tool.id),
+        *split_words(each.tool.description),
+        *each.field.words,
+    ]
     known = {stem(word) for word in own}
-    return any(word not in STOP_WORDS and stem(word) not in known for word in split_words(words))
+    return any(
+        word not in STOP_WORDS and stem(word) not in known
+        for word in split_words(words)
+    )

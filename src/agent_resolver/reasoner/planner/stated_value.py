@@ -12,19 +12,36 @@ from typing import Final
 from msgspec import Struct
 
 from agent_resolver.reasoner.planner.input_field import InputField
-from agent_resolver.reasoner.planner.masked_text import EMAIL, FILLER, QUOTED, URL, MaskedText, unquoted
+from agent_resolver.reasoner.planner.masked_text import (
+    EMAIL,
+    FILLER,
+    QUOTED,
+    URL,
+    MaskedText,
+    unquoted,
+)
 from agent_resolver.reasoner.planner.synonym import is_verb, noun_synonyms
 from agent_resolver.reasoner.planner.word import STOP_WORDS, split_words, stem
 
-# A covered literal, or a word with a digit in it: a number, an identifier, a version or a date.
+# A covered literal, or a word with a digit in it: a number, an identifier, a version or
+# a date.
 _LITERAL = re.compile(rf"{FILLER}+|#?(?=[\w.:+-]*\d)\w(?:[\w.:+-]*\w)?")
-# Words between a name and its value are skipped: in "the ticket number is 7", the word before the value is `ticket`.
-_BETWEEN = re.compile(r"(?:\b(?:is|as|of|number|no|nr|id|the|a|an|reading|saying)\b\.?|[:=#\s])*$", re.IGNORECASE)
+# Words between a name and its value are skipped: in "the ticket number is 7", the word
+# before the value is `ticket`.
+_BETWEEN = re.compile(
+    r"(?:\b(?:is|as|of|number|no|nr|id|the|a|an|reading|saying)\b\.?|[:=#\s])*$",
+    re.IGNORECASE,
+)
 _LAST_WORD = re.compile(r"([^\W_]+(?:[_-][^\W_]+)*)$")
-# A value without quotes ends at a mark, before "and", "with" or "then", and before the name of the next value.
-_UNQUOTED = re.compile(r"[^,;\n]+?(?=\s*(?:[,;\n)]|$)|[.!?](?:\s|$)|\s+(?:and|with|then)\s|\s+[\w-]+\s*[:=])")
+# A value without quotes ends at a mark, before "and", "with" or "then", and before the
+# name of the next value.
+_UNQUOTED = re.compile(
+    r"[^,;\n]+?(?=\s*(?:[,;\n)]|$)|[.!?](?:\s|$)|\s+(?:and|with|then)\s|\s+[\w-]+\s*[:=])"
+)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})?")
+_DATE_TIME = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})?"
+)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FORMATS: Final = {
     "email": EMAIL,
@@ -45,15 +62,36 @@ _AFTER_BARE = r"(?=\s*(?:$|[,;.?!)])|\s+(?:to|in|on|at|for|from|with|of|by|and|a
 _TO_BE = re.compile(r"(?:is|are|was|were|has|have|does|do|did)\b", re.IGNORECASE)
 _PROSE: Final = frozenset(
     {
-        *("title", "name", "subject", "body", "message", "text", "description", "reason", "comment", "note"),
-        *("content", "query", "summary", "address", "label", "question", "answer", "details"),
+        *(
+            "title",
+            "name",
+            "subject",
+            "body",
+            "message",
+            "text",
+            "description",
+            "reason",
+            "comment",
+            "note",
+        ),
+        *(
+            "content",
+            "query",
+            "summary",
+            "address",
+            "label",
+            "question",
+            "answer",
+            "details",
+        ),
     }
 )
 """Names of fields that are free text, which may go on to the end of the sentence."""
 _COUNTS: Final = frozenset({"quantity", "count", "qty", "units", "pieces"})
 _TITLES: Final = frozenset({"title", "name", "subject"})
 _NAMING: Final = frozenset({"called", "named", "titled", "entitled"})
-# Only words close to a literal can name it. The bound keeps a text of many literals from taking quadratic time.
+# Only words close to a literal can name it. The bound keeps a text of many literals
+# from taking quadratic time.
 _MAX_BEFORE: Final = 80
 _NUMERIC: Final = frozenset({"integer", "number"})
 # Words that are in too many descriptions to point at one.
@@ -111,14 +149,21 @@ def literals_in(source: MaskedText) -> list[StatedLiteral]:
     return found
 
 
-def read_named(source: MaskedText, fields: Sequence[InputField], things: Sequence[str]) -> Stated:
+def read_named(
+    source: MaskedText, fields: Sequence[InputField], things: Sequence[str]
+) -> Stated:
     """Only the values that are given by `name: value` or `name=value`."""
     reading = _FieldReading(source, fields, things)
     reading.named()
     return reading.stated
 
 
-def read_stated(source: MaskedText, fields: Sequence[InputField], things: Sequence[str], verb: str = "") -> Stated:
+def read_stated(
+    source: MaskedText,
+    fields: Sequence[InputField],
+    things: Sequence[str],
+    verb: str = "",
+) -> Stated:
     """Everything that a text states about fields.
 
     Args:
@@ -128,8 +173,8 @@ def read_stated(source: MaskedText, fields: Sequence[InputField], things: Sequen
         verb: The stem of the verb of the text, which is not one of the texts of a field.
     """
     reading = _FieldReading(source, fields, things)
-    # From the surest way of stating a value to the least sure one. Each literal is used once, so that a guess never
-    # takes what a name has claimed.
+    # From the surest way of stating a value to the least sure one. Each literal is used
+    # once, so that a guess never takes what a name has claimed.
     reading.named()
     reading.after_names()
     reading.alike()
@@ -146,10 +191,14 @@ def read_stated(source: MaskedText, fields: Sequence[InputField], things: Sequen
 class _FieldReading:
     """One text, read for one tool; each literal is used once."""
 
-    def __init__(self, source: MaskedText, fields: Sequence[InputField], things: Sequence[str]) -> None:
+    def __init__(
+        self, source: MaskedText, fields: Sequence[InputField], things: Sequence[str]
+    ) -> None:
         self._source = source
         self._fields = fields
-        self._things = frozenset(things).union(*(noun_synonyms(thing) for thing in things))
+        self._things = frozenset(things).union(
+            *(noun_synonyms(thing) for thing in things)
+        )
         self._values: dict[str, tuple[str, ...]] = {}
         self._spans: list[tuple[int, int]] = []
         self._literals = literals_in(source)
@@ -158,11 +207,12 @@ class _FieldReading:
     def stated(self) -> Stated:
         return Stated(values=dict(self._values), spans=tuple(sorted(self._spans)))
 
-    # Bookkeeping ------------------------------------------------------------------------------------------------------
+    # Bookkeeping ----------------------------------------------------------------------
 
     def _keep(self, field: InputField, text: str, start: int, end: int) -> None:
         known = self._values.get(field.name, ())
-        # The same words said twice are one statement. Different words are both kept, and the person is asked.
+        # The same words said twice are one statement. Different words are both kept,
+        # and the person is asked.
         if text not in known:
             self._values[field.name] = (*known, text)
         self._spans.append((start, end))
@@ -171,22 +221,32 @@ class _FieldReading:
         return [field for field in self._fields if field.name not in self._values]
 
     def _unused(self) -> list[StatedLiteral]:
-        return [each for each in self._literals if not any(s < each.end and each.start < e for s, e in self._spans)]
+        return [
+            each
+            for each in self._literals
+            if not any(s < each.end and each.start < e for s, e in self._spans)
+        ]
 
-    def _keep_if_one(self, literal: StatedLiteral, fits: Callable[[InputField, StatedLiteral], bool]) -> bool:
+    def _keep_if_one(
+        self, literal: StatedLiteral, fits: Callable[[InputField, StatedLiteral], bool]
+    ) -> bool:
         """Use a literal for the one open field that fits."""
         found = [field for field in self._open() if fits(field, literal)]
         if len(found) == 1:
             self._keep(found[0], literal.text, literal.start, literal.end)
         return len(found) == 1
 
-    # Ways of stating a value ------------------------------------------------------------------------------------------
+    # Ways of stating a value ----------------------------------------------------------
 
     def named(self) -> None:
         """`name: value` and `name=value`."""
         for field in self._fields:
-            # The name must begin a word: `subtitle: X` states nothing for a field `title`.
-            pattern = re.compile(rf"(?<![\w])(?:{'|'.join(self._aliases(field))})\s*[:=]\s*", re.IGNORECASE)
+            # The name must begin a word: `subtitle: X` states nothing for a field
+            # `title`.
+            pattern = re.compile(
+                rf"(?<![\w])(?:{'|'.join(self._aliases(field))})\s*[:=]\s*",
+                re.IGNORECASE,
+            )
             for found in pattern.finditer(self._source.mask):
                 self._named_value(field, found.start(), found.end())
 
@@ -200,7 +260,8 @@ class _FieldReading:
 
     def _named_value(self, field: InputField, start: int, place: int) -> None:
         quoted = re.compile(f"{FILLER}+").match(self._source.mask, place)
-        # A list may have more items after its first quoted one, so that it is read like a value without quotes.
+        # A list may have more items after its first quoted one, so that it is read like
+        # a value without quotes.
         if quoted and "array" not in field.types:
             value, end = self._source.text[place : quoted.end()], quoted.end()
         elif found := _UNQUOTED.match(self._source.text, place):
@@ -216,13 +277,24 @@ class _FieldReading:
         if "array" in field.types or _PROSE & {*field.words}:
             return words
         code = _CODE.match(words)
-        # "id: 7 in production": the code is the value, and the word after it goes on with the sentence.
+        # "id: 7 in production": the code is the value, and the word after it goes on
+        # with the sentence.
         if code and _AFTER_CODE.match(words, code.end()):
             return code[0]
-        choices = [choice for each in self._fields if each is not field for choice in each.choices]
+        choices = [
+            choice
+            for each in self._fields
+            if each is not field
+            for choice in each.choices
+        ]
         for choice in choices:
-            # `service: checkout in production`, where another field has the choice `production`.
-            found = re.search(rf"\s+(?:in|to|on|for|at)\s+(?:the\s+)?{re.escape(choice)}$", words, re.IGNORECASE)
+            # `service: checkout in production`, where another field has the choice
+            # `production`.
+            found = re.search(
+                rf"\s+(?:in|to|on|for|at)\s+(?:the\s+)?{re.escape(choice)}$",
+                words,
+                re.IGNORECASE,
+            )
             if found and found.start():
                 return words[: found.start()]
         return words
@@ -230,7 +302,8 @@ class _FieldReading:
     def after_names(self) -> None:
         """A literal right after the name of a field, or an identifier after the name of its thing."""
         for literal in self._unused():
-            # The word before a literal names it better than the unit after it: "timeout 30 minutes".
+            # The word before a literal names it better than the unit after it: "timeout
+            # 30 minutes".
             if literal.word and not self._keep_if_one(literal, self._is_called):
                 self._keep_if_one(literal, _is_counted)
 
@@ -240,14 +313,20 @@ class _FieldReading:
         word = stem(literal.word)
         if literal.word in field.words or word in {stem(each) for each in field.words}:
             return True
-        # What is called "X" has it as a name or a title, whichever of these fields its tool takes.
+        # What is called "X" has it as a name or a title, whichever of these fields its
+        # tool takes.
         if literal.is_quoted and literal.word in _NAMING:
             return bool(_TITLES & {*field.words})
-        return field.is_identifier and not literal.is_quoted and self._is_thing(field, word)
+        return (
+            field.is_identifier
+            and not literal.is_quoted
+            and self._is_thing(field, word)
+        )
 
     def _is_thing(self, field: InputField, word: str) -> bool:
         noun = stem(field.noun) if field.noun else ""
-        # A bare `id` is that of the tool's own thing, and the request names the thing: "ticket 12".
+        # A bare `id` is that of the tool's own thing, and the request names the thing:
+        # "ticket 12".
         if not noun or noun in self._things:
             return word in self._things
         return word == noun or word in noun_synonyms(noun)
@@ -262,7 +341,9 @@ class _FieldReading:
         """The one address, date or the like, for the one field of that format, a required one first."""
         for name, pattern in _FORMATS.items():
             found = [each for each in self._unused() if pattern.fullmatch(each.text)]
-            fields = [field for field in self._open() if field.schema.get("format") == name]
+            fields = [
+                field for field in self._open() if field.schema.get("format") == name
+            ]
             needed = [field for field in fields if field.is_required] or fields
             if len(found) == len(needed) == 1:
                 self._keep(needed[0], found[0].text, found[0].start, found[0].end)
@@ -273,7 +354,8 @@ class _FieldReading:
         lists = [field for field in self._open() if _item_format(field) == name]
         unused = [each for each in found if each in self._unused()]
         if len(lists) == 1 and unused:
-            # A list is read from one text later, and its items are separated by commas there.
+            # A list is read from one text later, and its items are separated by commas
+            # there.
             joined = ", ".join(each.text for each in unused)
             self._keep(lists[0], joined, unused[0].start, unused[0].end)
             self._spans += [(each.start, each.end) for each in unused[1:]]
@@ -288,15 +370,31 @@ class _FieldReading:
         """`#12`, for the one required identifier that is open."""
         marked = [each for each in self._unused() if each.is_marked]
         if len(marked) == 1:
-            self._keep_if_one(marked[0], lambda field, _: field.is_required and field.is_identifier)
+            self._keep_if_one(
+                marked[0], lambda field, _: field.is_required and field.is_identifier
+            )
 
     def counts(self) -> None:
         """`6 units`, for the one field that says how many."""
-        numbers = [each for each in self._unused() if each.text.isdigit() and not each.is_quoted]
-        # "6 of", "6 units": a word for the unit follows a count, and does not follow an identifier.
-        counting = [each for each in numbers if each.next_word == "of" or each.next_word.endswith("s")]
+        numbers = [
+            each
+            for each in self._unused()
+            if each.text.isdigit() and not each.is_quoted
+        ]
+        # "6 of", "6 units": a word for the unit follows a count, and does not follow an
+        # identifier.
+        counting = [
+            each
+            for each in numbers
+            if each.next_word == "of" or each.next_word.endswith("s")
+        ]
         if len(counting) == 1:
-            self._keep_if_one(counting[0], lambda field, _: bool(field.types & _NUMERIC and _COUNTS & {*field.words}))
+            self._keep_if_one(
+                counting[0],
+                lambda field, _: bool(
+                    field.types & _NUMERIC and _COUNTS & {*field.words}
+                ),
+            )
 
     def bare_words(self) -> None:
         """`service checkout`: one word right after the name of a required field that is not free text."""
@@ -306,15 +404,28 @@ class _FieldReading:
 
     def _bare_word(self, field: InputField) -> None:
         mask = self._source.mask
-        # With an article the name is a noun, and the word says something about it: "is the service healthy".
+        # With an article the name is a noun, and the word says something about it: "is
+        # the service healthy".
         pattern = (
-            rf"(?<![\w-])(?<!the )(?<!a )(?<!an )(?<!this ){re.escape(field.words[-1])}\s+([a-z][\w-]*){_AFTER_BARE}"
+            rf"(?<![\w-])(?<!the )(?<!a )(?<!an )(?<!this ){re.escape(field.words[-1])}"
+            rf"\s+([a-z][\w-]*){_AFTER_BARE}"
         )
-        found = [match for match in re.finditer(pattern, mask, re.IGNORECASE) if self._is_name(match[1])]
-        # "Is service down?": the last word of such a question says how something is, and names nothing.
-        is_predicate = _TO_BE.match(mask) and found and found[0].end() >= len(mask.rstrip(" ?!."))
+        found = [
+            match
+            for match in re.finditer(pattern, mask, re.IGNORECASE)
+            if self._is_name(match[1])
+        ]
+        # "Is service down?": the last word of such a question says how something is,
+        # and names nothing.
+        is_predicate = (
+            _TO_BE.match(mask) and found and found[0].end() >= len(mask.rstrip(" ?!."))
+        )
         if len(found) == 1 and not is_predicate:
-            self._keep(field, self._source.text[found[0].start(1) : found[0].end(1)], *found[0].span())
+            self._keep(
+                field,
+                self._source.text[found[0].start(1) : found[0].end(1)],
+                *found[0].span(),
+            )
 
     def _is_name(self, word: str) -> bool:
         """True for a word that can be the name of something, and is not known to be anything else."""
@@ -322,7 +433,9 @@ class _FieldReading:
         known = stem(plain)
         names = {each for field in self._fields for each in field.words}
         is_noun = known in self._things or noun_synonyms(known) != () or plain in names
-        return not (is_noun or plain in STOP_WORDS or is_verb(known) or plain.endswith("ly"))
+        return not (
+            is_noun or plain in STOP_WORDS or is_verb(known) or plain.endswith("ly")
+        )
 
     def choices(self, verb: str) -> None:
         """One of the few texts of a field, mentioned as a word, where no other field has it."""
@@ -330,8 +443,14 @@ class _FieldReading:
         for field in fields:
             mentioned = [*self._mentions(field, verb)]
             texts = {text for text, _, _ in mentioned}
-            # A text that another field allows as well does not say which of the two is meant.
-            others = {_spelled(each) for other in self._fields if other is not field for each in other.choices}
+            # A text that another field allows as well does not say which of the two is
+            # meant.
+            others = {
+                _spelled(each)
+                for other in self._fields
+                if other is not field
+                for each in other.choices
+            }
             if len(texts) == 1 and not texts & others:
                 text, start, end = mentioned[0]
                 self._keep(field, text, start, end)
@@ -341,9 +460,13 @@ class _FieldReading:
             words = split_words(choice)
             if not words or any(len(word) < 2 for word in words):  # noqa: PLR2004 - a letter is not a word
                 continue
-            pattern = re.compile(rf"(?<![\w-]){'[ _-]'.join(map(re.escape, words))}(?![\w-])", re.IGNORECASE)
+            pattern = re.compile(
+                rf"(?<![\w-]){'[ _-]'.join(map(re.escape, words))}(?![\w-])",
+                re.IGNORECASE,
+            )
             for found in pattern.finditer(self._source.mask):
-                # The verb of the request is not a choice: "close ticket 7" does not state the status `close`.
+                # The verb of the request is not a choice: "close ticket 7" does not
+                # state the status `close`.
                 is_verb = found.start() == 0 and stem(found[0].lower()) == verb
                 if not is_verb:
                     yield _spelled(choice), found.start(), found.end()
@@ -363,7 +486,8 @@ def _may_be(field: InputField, literal: StatedLiteral) -> bool:
     """False if a literal cannot be of the type of a field."""
     if literal.is_quoted:
         return not field.types or "string" in field.types
-    # An address fits a field that asks for one. In any other text field it would be a guess.
+    # An address fits a field that asks for one. In any other text field it would be a
+    # guess.
     if EMAIL.fullmatch(literal.text) or URL.fullmatch(literal.text):
         return field.schema.get("format") in {"email", "uri", "url"}
     return bool(field.types & {"string", *_NUMERIC})
@@ -372,7 +496,11 @@ def _may_be(field: InputField, literal: StatedLiteral) -> bool:
 def _is_counted(field: InputField, literal: StatedLiteral) -> bool:
     """`30 minutes` for a field such as `duration_minutes`."""
     words = {stem(each) for each in field.words}
-    return bool(field.types & _NUMERIC) and literal.text.isdigit() and stem(literal.next_word) in words
+    return (
+        bool(field.types & _NUMERIC)
+        and literal.text.isdigit()
+        and stem(literal.next_word) in words
+    )
 
 
 def _is_alike(field: InputField, literal: StatedLiteral) -> bool:
@@ -381,14 +509,27 @@ def _is_alike(field: InputField, literal: StatedLiteral) -> bool:
     if prefix is None or "string" not in field.types:
         return False
     examples = field.schema.get("examples")
-    shown = [each for each in examples if isinstance(each, str)] if isinstance(examples, list) else []
-    prefixes = [found[1].lower() for each in shown if (found := _PREFIX.fullmatch(each))]
+    shown = (
+        [each for each in examples if isinstance(each, str)]
+        if isinstance(examples, list)
+        else []
+    )
+    prefixes = [
+        found[1].lower() for each in shown if (found := _PREFIX.fullmatch(each))
+    ]
     return prefix[1].lower() in {*field.words, *prefixes}
 
 
 def _takes_bare_word(field: InputField) -> bool:
-    is_text = field.types == {"string"} and not field.choices and "format" not in field.schema
-    return is_text and bool(field.words) and not field.is_identifier and not _PROSE & {*field.words}
+    is_text = (
+        field.types == {"string"} and not field.choices and "format" not in field.schema
+    )
+    return (
+        is_text
+        and bool(field.words)
+        and not field.is_identifier
+        and not _PROSE & {*field.words}
+    )
 
 
 def _is_described(field: InputField, literal: StatedLiteral) -> bool:
@@ -398,10 +539,16 @@ def _is_described(field: InputField, literal: StatedLiteral) -> bool:
 
 
 def _is_plain_text(field: InputField, _: StatedLiteral) -> bool:
-    is_text = field.types == {"string"} and not field.choices and "format" not in field.schema
+    is_text = (
+        field.types == {"string"} and not field.choices and "format" not in field.schema
+    )
     return field.is_required and is_text and not field.is_identifier
 
 
 def _item_format(field: InputField) -> str:
     items = field.schema.get("items")
-    return str(items.get("format", "")) if "array" in field.types and isinstance(items, dict) else ""
+    return (
+        str(items.get("format", ""))
+        if "array" in field.types and isinstance(items, dict)
+        else ""
+    )

@@ -23,7 +23,11 @@ from agent_resolver.reasoner.planner.data_flow import (
 from agent_resolver.reasoner.planner.input_field import InputField
 from agent_resolver.reasoner.planner.masked_text import FILLER, MaskedText, mask_text
 from agent_resolver.reasoner.planner.stated_value import Stated, read_named, read_stated
-from agent_resolver.reasoner.planner.tool_profile import ToolProfile, is_read_only, nouns_of
+from agent_resolver.reasoner.planner.tool_profile import (
+    ToolProfile,
+    is_read_only,
+    nouns_of,
+)
 from agent_resolver.reasoner.planner.word import split_words, stem
 from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, ForEach
 from agent_resolver.schema.descriptor import Descriptor
@@ -103,14 +107,17 @@ class _StepPlan:
         self.steps: list[PlannedStep] = []
         self.used: dict[MaskedText, list[tuple[int, int]]] = {}
         self.words: list[tuple[str, ...]] = []
-        # The ids of steps whose clauses have a pronoun, which a later clause may explain.
+        # The ids of steps whose clauses have a pronoun, which a later clause may
+        # explain.
         self._referring: set[str] = set()
 
     def add(self, task: ToolTask) -> None:
         """Add the step of a task."""
         profile = task.profile
         stated = _stated(task, profile.fields, self.used)
-        self.words.append(tuple(word for words in stated.values.values() for word in words))
+        self.words.append(
+            tuple(word for words in stated.values.values() for word in words)
+        )
         inputs: list[StepInput] = []
         lists: list[_StepSource] = []
         for field in profile.fields:
@@ -120,7 +127,8 @@ class _StepPlan:
             elif field.is_required:
                 found, source = self._found(field, task, stated)
                 inputs.append(found)
-                # An input that is one of the items of a list makes the step run once for each item.
+                # An input that is one of the items of a list makes the step run once
+                # for each item.
                 lists += [source] if source else []
         step = self._append(profile.tool, inputs, lists)
         if any(clause.has_pronoun for clause in task.clauses):
@@ -130,36 +138,54 @@ class _StepPlan:
         """Give a step the identifier that a later one states: "close ticket 4 after adding a comment to it"."""
         for place, step in enumerate(self.steps):
             if step.id in self._referring:
-                inputs = tuple(self._shared_forward(each, step, self.steps[place + 1 :]) for each in step.inputs)
+                inputs = tuple(
+                    self._shared_forward(each, step, self.steps[place + 1 :])
+                    for each in step.inputs
+                )
                 self.steps[place] = structs.replace(step, inputs=inputs)
 
-    def _shared_forward(self, each: StepInput, step: PlannedStep, later: Sequence[PlannedStep]) -> StepInput:
+    def _shared_forward(
+        self, each: StepInput, step: PlannedStep, later: Sequence[PlannedStep]
+    ) -> StepInput:
         is_open = not (each.words or each.template or each.shares)
         if not is_open:
             return each
         shared = _shared_input(each.field, step.tool, later, is_stated=True)
         return structs.replace(each, shares=shared) if shared else each
 
-    def _append(self, tool: Descriptor, inputs: list[StepInput], lists: list[_StepSource]) -> PlannedStep:
+    def _append(
+        self, tool: Descriptor, inputs: list[StepInput], lists: list[_StepSource]
+    ) -> PlannedStep:
         over = {(each.step.id, each.member.path) for each in lists}
         for_each: ForEach | UnsetType = UNSET
         if len(over) == 1:
             for_each = _for_each(lists[0])
         elif over:
-            # Two lists have no common items: what to take together only the person can say.
+            # Two lists have no common items: what to take together only the person can
+            # say.
             inputs = [_without_item(each) for each in inputs]
-        reads = dict.fromkeys(_step_in(each.template) for each in inputs if each.template.startswith("${steps."))
+        reads = dict.fromkeys(
+            _step_in(each.template)
+            for each in inputs
+            if each.template.startswith("${steps.")
+        )
         if for_each:
             reads[lists[0].step.id] = None
         step = PlannedStep(
-            id=self._new_id(tool), tool=tool, inputs=tuple(inputs), for_each=for_each, reads=tuple(reads)
+            id=self._new_id(tool),
+            tool=tool,
+            inputs=tuple(inputs),
+            for_each=for_each,
+            reads=tuple(reads),
         )
         self.steps.append(step)
         return step
 
-    # Where an input comes from ----------------------------------------------------------------------------------------
+    # Where an input comes from --------------------------------------------------------
 
-    def _found(self, field: InputField, task: ToolTask, stated: Stated) -> tuple[StepInput, _StepSource | None]:
+    def _found(
+        self, field: InputField, task: ToolTask, stated: Stated
+    ) -> tuple[StepInput, _StepSource | None]:
         """The source of a required input that is not stated, and the list that it is one of each item of."""
         refers_back = any(clause.has_pronoun for clause in task.clauses)
         sources = [*self._sources(field, task.profile.tool, refers_back=refers_back)]
@@ -170,21 +196,31 @@ class _StepPlan:
         if shared := self._shared(field, task.profile.tool):
             return StepInput(field=field, shares=shared), None
         listed = _one([each for each in sources if each.member.is_item], task)
-        # A step runs over a list only where the clause is about several things; else it acts on too many.
+        # A step runs over a list only where the clause is about several things; else it
+        # acts on too many.
         if listed and any(clause.is_plural for clause in task.clauses):
-            return StepInput(field=field, template=reference("item", listed.member.inside)), listed
+            return StepInput(
+                field=field, template=reference("item", listed.member.inside)
+            ), listed
         feeding = None if listed else self._fed(field, task, stated)
         return feeding or (StepInput(field=field), None)
 
-    def _sources(self, field: InputField, taker: Descriptor, *, refers_back: bool) -> Iterator[_StepSource]:
+    def _sources(
+        self, field: InputField, taker: Descriptor, *, refers_back: bool
+    ) -> Iterator[_StepSource]:
         for step in self.steps:
-            # The result of a step over a list is a list of results, none of which is the one that is meant.
+            # The result of a step over a list is a list of results, none of which is
+            # the one that is meant.
             if step.for_each:
                 continue
             for member in outputs_of(step.tool):
-                is_same = means_same(member, step.tool, field, taker) or (refers_back and is_recipient(member, field))
+                is_same = means_same(member, step.tool, field, taker) or (
+                    refers_back and is_recipient(member, field)
+                )
                 if is_same and member_fits(member, step.tool, field):
-                    yield _StepSource(step=step, member=member, origin=self._origin(step, member))
+                    yield _StepSource(
+                        step=step, member=member, origin=self._origin(step, member)
+                    )
 
     def _origin(self, step: PlannedStep, member: OutputMember) -> str:
         """The first place of the value of an output: a step that returns an input unchanged returns the same value."""
@@ -202,49 +238,66 @@ class _StepPlan:
         """The input of an earlier step that identifies the same thing."""
         return _shared_input(field, taker, self.steps)
 
-    def _fed(self, field: InputField, task: ToolTask, stated: Stated) -> tuple[StepInput, _StepSource | None] | None:
+    def _fed(
+        self, field: InputField, task: ToolTask, stated: Stated
+    ) -> tuple[StepInput, _StepSource | None] | None:
         """An input from a tool that only reads, and that the request states all required inputs of."""
         if not field.is_identifier or not task.clauses:
             return None
-        # The values that the tool takes itself are blanked, so that a lookup cannot claim them too.
+        # The values that the tool takes itself are blanked, so that a lookup cannot
+        # claim them too.
         rest = _without(task.clauses[0].source, stated.spans)
         is_plural = any(clause.is_plural for clause in task.clauses)
         feeders = [
             (profile, member)
             for profile, member in self._feeders(field, task.profile.tool)
-            # One thing is looked up with a tool that returns one, and several with a tool that returns a list.
+            # One thing is looked up with a tool that returns one, and several with a
+            # tool that returns a list.
             if member.is_item == is_plural and _is_given(profile, rest)
         ]
-        # Of several tools that could find it none is picked: the input stays open, and the person is asked.
+        # Of several tools that could find it none is picked: the input stays open, and
+        # the person is asked.
         if len(feeders) != 1:
             return None
         profile, member = feeders[0]
         given = read_stated(rest, profile.fields, [*map(stem, nouns_of(profile.tool))])
         inputs = [
-            StepInput(field=each, words=given.values[each.name]) for each in profile.fields if each.name in given.values
+            StepInput(field=each, words=given.values[each.name])
+            for each in profile.fields
+            if each.name in given.values
         ]
         self.used.setdefault(task.clauses[0].source, []).extend(given.spans)
-        # The lookup is added here, and its caller adds the step that takes the value after it.
+        # The lookup is added here, and its caller adds the step that takes the value
+        # after it.
         step = self._append(profile.tool, inputs, [])
         if not member.is_item:
-            return StepInput(field=field, template=reference(f"steps.{step.id}", member.path)), None
+            return StepInput(
+                field=field, template=reference(f"steps.{step.id}", member.path)
+            ), None
         # Origins tell sources apart that could be meant; this source is the only one.
         source = _StepSource(step=step, member=member, origin="")
         return StepInput(field=field, template=reference("item", member.inside)), source
 
-    def _feeders(self, field: InputField, taker: Descriptor) -> Iterator[tuple[ToolProfile, OutputMember]]:
+    def _feeders(
+        self, field: InputField, taker: Descriptor
+    ) -> Iterator[tuple[ToolProfile, OutputMember]]:
         for profile in self._profiles:
-            # A tool that the request asks for has a step of its own, with the values that are stated for it.
+            # A tool that the request asks for has a step of its own, with the values
+            # that are stated for it.
             if profile.id in self._chosen or not is_read_only(profile.tool):
                 continue
             # A tool that takes the very thing cannot find it.
-            if any(each.is_required and each.name == field.name for each in profile.fields):
+            if any(
+                each.is_required and each.name == field.name for each in profile.fields
+            ):
                 continue
             for member in outputs_of(profile.tool):
-                if means_same(member, profile.tool, field, taker) and member_fits(member, profile.tool, field):
+                if means_same(member, profile.tool, field, taker) and member_fits(
+                    member, profile.tool, field
+                ):
                     yield profile, member
 
-    # Names ------------------------------------------------------------------------------------------------------------
+    # Names ----------------------------------------------------------------------------
 
     def _new_id(self, tool: Descriptor) -> str:
         taken = {step.id for step in self.steps}
@@ -267,7 +320,11 @@ def _one(sources: list[_StepSource], task: ToolTask) -> _StepSource | None:
 
 
 def _shared_input(
-    field: InputField, taker: Descriptor, steps: Sequence[PlannedStep], *, is_stated: bool = False
+    field: InputField,
+    taker: Descriptor,
+    steps: Sequence[PlannedStep],
+    *,
+    is_stated: bool = False,
 ) -> tuple[str, str] | None:
     """The step and field of the one input among some steps that identifies the same thing."""
     if not field.is_identifier:
@@ -277,10 +334,16 @@ def _shared_input(
     for step in steps:
         for each in step.inputs:
             own = each.field.noun or nouns_of(step.tool)[-1]
-            # One input of the blueprint serves two fields only if their schemas are the same but for annotations.
-            is_same = each.field.is_identifier and own == thing and bare(each.field.schema) == bare(field.schema)
+            # One input of the blueprint serves two fields only if their schemas are the
+            # same but for annotations.
+            is_same = (
+                each.field.is_identifier
+                and own == thing
+                and bare(each.field.schema) == bare(field.schema)
+            )
             if is_same and not each.template and (each.words or not is_stated):
-                # An input that shares another one already leads to the field that owns it.
+                # An input that shares another one already leads to the field that owns
+                # it.
                 found.append(each.shares or (step.id, each.field.name))
     distinct = [*dict.fromkeys(found)]
     return distinct[0] if len(distinct) == 1 else None
@@ -301,19 +364,31 @@ def _for_each(source: _StepSource) -> ForEach:
 
 
 def _step_in(template: str) -> str:
-    # The id comes first in the path, which then goes on with `.name` or `["name"]`, or ends.
-    return template.removeprefix("${steps.").partition(".")[0].partition("[")[0].removesuffix("}")
+    # The id comes first in the path, which then goes on with `.name` or `["name"]`, or
+    # ends.
+    return (
+        template.removeprefix("${steps.")
+        .partition(".")[0]
+        .partition("[")[0]
+        .removesuffix("}")
+    )
 
 
 def _slug(text: str) -> str:
-    name = "_".join(word for word in split_words(text) if word.isascii())[:_MAX_STEP_ID].strip("_")
+    name = "_".join(word for word in split_words(text) if word.isascii())[
+        :_MAX_STEP_ID
+    ].strip("_")
     return name if name[:1].isalpha() else f"step_{name}".strip("_")
 
 
-# What the request states ----------------------------------------------------------------------------------------------
+# What the request states --------------------------------------------------------------
 
 
-def _stated(task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText, list[tuple[int, int]]]) -> Stated:
+def _stated(
+    task: ToolTask,
+    fields: Sequence[InputField],
+    used: dict[MaskedText, list[tuple[int, int]]],
+) -> Stated:
     """Reads the values in the clauses of a task, then after them, then those stated for the whole request.
 
     Args:
@@ -326,17 +401,32 @@ def _stated(task: ToolTask, fields: Sequence[InputField], used: dict[MaskedText,
     spans: tuple[tuple[int, int], ...] = ()
     for number, clause in enumerate(task.clauses):
         # A field that an earlier clause states is not read again from a later one.
-        stated = read_stated(clause.source, _open(fields, values), [*things, *clause.heads[:1]], clause.verb)
+        stated = read_stated(
+            clause.source,
+            _open(fields, values),
+            [*things, *clause.heads[:1]],
+            clause.verb,
+        )
         values.update(stated.values)
-        # Only the first clause is searched for the values of a lookup, so that only its used places matter.
+        # Only the first clause is searched for the values of a lookup, so that only its
+        # used places matter.
         spans = stated.spans if number == 0 else spans
         used.setdefault(clause.source, []).extend(stated.spans)
-    own = [read_stated(detail.source, _open(fields, values), things) for detail in task.details]
+    own = [
+        read_stated(detail.source, _open(fields, values), things)
+        for detail in task.details
+    ]
     values.update(_joined(own))
-    # What is stated elsewhere counts only with a name: it may be meant for any of the steps.
-    common = [read_named(detail.source, _open(fields, values), things) for detail in task.common]
+    # What is stated elsewhere counts only with a name: it may be meant for any of the
+    # steps.
+    common = [
+        read_named(detail.source, _open(fields, values), things)
+        for detail in task.common
+    ]
     values.update(_joined(common))
-    for detail, stated in zip((*task.details, *task.common), (*own, *common), strict=True):
+    for detail, stated in zip(
+        (*task.details, *task.common), (*own, *common), strict=True
+    ):
         used.setdefault(detail.source, []).extend(stated.spans)
     return Stated(values=values, spans=spans)
 
@@ -350,7 +440,9 @@ def _joined(stated: Sequence[Stated]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _open(fields: Sequence[InputField], values: dict[str, tuple[str, ...]]) -> list[InputField]:
+def _open(
+    fields: Sequence[InputField], values: dict[str, tuple[str, ...]]
+) -> list[InputField]:
     return [field for field in fields if field.name not in values]
 
 
@@ -367,4 +459,6 @@ def _is_given(profile: ToolProfile, source: MaskedText) -> bool:
     """True if a text states all that a tool must be told."""
     given = read_stated(source, profile.fields, [*map(stem, nouns_of(profile.tool))])
     required = [field for field in profile.fields if field.is_required]
-    return bool(required) and all(len(given.values.get(field.name, ())) == 1 for field in required)
+    return bool(required) and all(
+        len(given.values.get(field.name, ())) == 1 for field in required
+    )

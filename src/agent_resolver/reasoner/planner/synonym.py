@@ -95,8 +95,8 @@ _VERBS: Final = {
 _READING: Final = frozenset({"search", "list", "get"})
 _LIGHT: Final = frozenset({"perform", "create"})
 _MAKING: Final = frozenset({"create", "send", "write", "post"})
-# A verb of one group may mean a tool of the other, as "remove" may mean "cancel". The person confirms that, unless both
-# verbs only read.
+# A verb of one group may mean a tool of the other, as "remove" may mean "cancel". The
+# person confirms that, unless both verbs only read.
 _RELATED: Final = (
     _READING,
     frozenset({"create", "write"}),
@@ -176,7 +176,8 @@ PHRASES: Final = {
 }
 """Verbs of two or three words, each with the one that means the same."""
 
-# Nouns as well, so that "and order 12" is not the start of a new clause unless an object follows.
+# Nouns as well, so that "and order 12" is not the start of a new clause unless an
+# object follows.
 _AMBIGUOUS_TEXT: Final = """\
 mail email message book order note comment reply answer file plan release bill charge new block copy move print sign
 label tag track log post share test check return hold end report watch view query call process draft import export
@@ -190,13 +191,16 @@ def _index(groups: dict[str, str]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for name, words in groups.items():
         for word in words.split():
-            # A stem may be that of a verb in several groups: to show something is to list it or to get it.
+            # A stem may be that of a verb in several groups: to show something is to
+            # list it or to get it.
             found.setdefault(stem(word), set()).add(name)
     return {word: frozenset(names) for word, names in found.items()}
 
 
 _GROUPS_OF: Final = _index(_VERBS)
-_NOUN_GROUPS_OF: Final = _index({str(number): words for number, words in enumerate(_NOUNS)})
+_NOUN_GROUPS_OF: Final = _index(
+    {str(number): words for number, words in enumerate(_NOUNS)}
+)
 
 SAME: Final = 1.0
 ALIKE: Final = 0.8
@@ -239,7 +243,10 @@ def verb_likeness(first: str, second: str) -> float:
     """The likeness of the actions that two stems of verbs ask for: 1 for the same verb, 0 for actions that differ."""
     if first == second:
         return SAME
-    groups, others = _GROUPS_OF.get(first, frozenset()), _GROUPS_OF.get(second, frozenset())
+    groups, others = (
+        _GROUPS_OF.get(first, frozenset()),
+        _GROUPS_OF.get(second, frozenset()),
+    )
     if groups & others:
         return ALIKE
     is_related = any(groups & related and others & related for related in _RELATED)
@@ -250,4 +257,10 @@ def verb_likeness(first: str, second: str) -> float:
 def noun_synonyms(noun: str) -> tuple[str, ...]:
     """The stems of other nouns for the same thing, sorted."""
     groups = _NOUN_GROUPS_OF.get(noun, frozenset())
-    return tuple(sorted(other for other, names in _NOUN_GROUPS_OF.items() if names & groups and other != noun))
+    return tuple(
+        sorted(
+            other
+            for other, names in _NOUN_GROUPS_OF.items()
+            if names & groups and other != noun
+        )
+    )

@@ -11,7 +11,13 @@ from msgspec import Struct, structs
 from agent_resolver.reasoner.planner.clause import heads_of
 from agent_resolver.reasoner.planner.input_field import InputField, fields_of
 from agent_resolver.reasoner.planner.synonym import is_verb
-from agent_resolver.reasoner.planner.word import STOP_WORDS, singular, split_words, stem, stems
+from agent_resolver.reasoner.planner.word import (
+    STOP_WORDS,
+    singular,
+    split_words,
+    stem,
+    stems,
+)
 from agent_resolver.schema.descriptor import Descriptor, Labels
 
 _ID_WEIGHT: Final = 3.0
@@ -71,12 +77,19 @@ def domain_of(tool: Descriptor) -> str:
 
 def nouns_of(tool: Descriptor) -> tuple[str, ...]:
     """The words, in the singular, for the thing that a tool is about: `comment` for `tickets.add_comment`."""
-    return _own_nouns(tool) or tuple(singular(word) for word in split_words(domain_of(tool)))
+    return _own_nouns(tool) or tuple(
+        singular(word) for word in split_words(domain_of(tool))
+    )
 
 
 def _own_nouns(tool: Descriptor) -> tuple[str, ...]:
-    words = [word for word in split_words(tool.id.rpartition(".")[2]) if word not in STOP_WORDS]
-    # The first word is the verb wherever it can be one: `order` in `order_parts`, and both in `check_order`.
+    words = [
+        word
+        for word in split_words(tool.id.rpartition(".")[2])
+        if word not in STOP_WORDS
+    ]
+    # The first word is the verb wherever it can be one: `order` in `order_parts`, and
+    # both in `check_order`.
     rest = words[1:] if words and is_verb(stem(words[0])) else words
     return tuple(singular(word) for word in rest)
 
@@ -97,15 +110,25 @@ def profile_tool(tool: Descriptor) -> ToolProfile:
     labels = (tool.labels.domain, tool.labels.subdomain, tool.labels.tags[:20])
     # The cache needs keys that can be hashed, which a schema is only as bytes.
     known = _profile_words(
-        tool.id, tool.description, labels, msgspec.json.encode(tool.input_schema), is_read_only=is_read_only(tool)
+        tool.id,
+        tool.description,
+        labels,
+        msgspec.json.encode(tool.input_schema),
+        is_read_only=is_read_only(tool),
     )
     return structs.replace(known, tool=tool)
 
 
-# Each request has the same tools again, and to read a hundred of them takes longer than all the rest.
+# Each request has the same tools again, and to read a hundred of them takes longer than
+# all the rest.
 @lru_cache(maxsize=2048)
 def _profile_words(
-    name: str, description: str, labels: tuple[str, str, tuple[str, ...]], schema: bytes, *, is_read_only: bool
+    name: str,
+    description: str,
+    labels: tuple[str, str, tuple[str, ...]],
+    schema: bytes,
+    *,
+    is_read_only: bool,
 ) -> ToolProfile:
     domain, subdomain, tags = labels
     return _read_profile(
@@ -128,11 +151,16 @@ def _read_profile(tool: Descriptor) -> ToolProfile:
     _count(weights, stems(tool.id), _ID_WEIGHT)
     _count(weights, stems(" ".join(labels)), _LABEL_WEIGHT)
     _count(weights, stems(description), _DESCRIPTION_WEIGHT)
-    # This is taken before inputs are counted: their names do not say what the tool is about.
+    # This is taken before inputs are counted: their names do not say what the tool is
+    # about.
     named = frozenset(weights)
     mentioned = stems(" ".join(field.name for field in fields))
     _count(weights, mentioned, _FIELD_WEIGHT)
-    _count(weights, stems(" ".join(_field_text(field.schema) for field in fields)), _FIELD_TEXT_WEIGHT)
+    _count(
+        weights,
+        stems(" ".join(_field_text(field.schema) for field in fields)),
+        _FIELD_TEXT_WEIGHT,
+    )
     verbs, later = _verbs(tool, description)
     return ToolProfile(
         tool=tool,
@@ -143,7 +171,9 @@ def _read_profile(tool: Descriptor) -> ToolProfile:
         objects=frozenset([*map(stem, nouns_of(tool)[-1:]), *heads_of(description)]),
         has_own_noun=bool(_own_nouns(tool)),
         mentioned=frozenset(mentioned),
-        identified=frozenset(stem(field.noun) for field in fields if field.is_required and field.noun),
+        identified=frozenset(
+            stem(field.noun) for field in fields if field.is_required and field.noun
+        ),
         verbs=verbs,
         later_verbs=later,
     )
@@ -159,24 +189,35 @@ def _field_text(schema: dict[str, Any]) -> str:
     return " ".join(text[:_MAX_FIELD_TEXT] for text in texts if isinstance(text, str))
 
 
-def _verbs(tool: Descriptor, description: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _verbs(
+    tool: Descriptor, description: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The main verbs of a tool, and the further verbs of its description."""
     last = [stem(word) for word in split_words(tool.id.rpartition(".")[2])]
     words = [stem(word) for word in split_words(description)]
-    first = [word for word in last[:1] if is_verb(word)] or [word for word in last if is_verb(word)]
+    first = [word for word in last[:1] if is_verb(word)] or [
+        word for word in last if is_verb(word)
+    ]
     leading = [word for word in words[:1] if is_verb(word)]
     verbs = dict.fromkeys([*first, *leading])
     if not verbs and is_read_only(tool):
         verbs = {_READ: None}
-    # A tool without a known verb is found by the word that its id ends with, whatever that is.
+    # A tool without a known verb is found by the word that its id ends with, whatever
+    # that is.
     if not verbs and last:
         verbs = {last[0]: None}
-    later = [word for word in _clause_starts(description) if is_verb(word) and word not in verbs]
+    later = [
+        word
+        for word in _clause_starts(description)
+        if is_verb(word) and word not in verbs
+    ]
     return tuple(verbs), tuple(dict.fromkeys(later))
 
 
 def _clause_starts(description: str) -> list[str]:
     """The words that may begin a clause of a description: those after "and", "then" or a comma."""
-    marked = description.replace(",", " and ").replace(";", " and ").replace(".", " and ")
+    marked = (
+        description.replace(",", " and ").replace(";", " and ").replace(".", " and ")
+    )
     words = split_words(marked)
     return [stem(word) for before, word in pairwise(words) if before in {"and", "then"}]

@@ -9,12 +9,24 @@ from msgspec import Struct
 
 from agent_resolver.reasoner.planner.input_field import InputField, choices_in, types_in
 from agent_resolver.reasoner.planner.masked_text import unquoted
-from agent_resolver.registry.compiled_schema import CompiledSchema, compile_once, schema_faults
+from agent_resolver.registry.compiled_schema import (
+    CompiledSchema,
+    compile_once,
+    schema_faults,
+)
 
-# Bounded, since Python refuses or takes very long to read numbers of thousands of digits.
+# Bounded, since Python refuses or takes very long to read numbers of thousands of
+# digits.
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
-_TRUTH: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_TRUTH: Final = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+}
 _MAX_ITEMS: Final = 100
 
 
@@ -43,10 +55,15 @@ def read_value(words: str, field: InputField) -> ReadValue:
         if schema.is_valid(candidate):
             return ReadValue(value=candidate)
     if not candidates:
-        return ReadValue(fault=f"it is not {_article(' or '.join(sorted(field.types)))}")
-    # The fault of the most specific reading tells the person most about what is asked for.
+        return ReadValue(
+            fault=f"it is not {_article(' or '.join(sorted(field.types)))}"
+        )
+    # The fault of the most specific reading tells the person most about what is asked
+    # for.
     faults = schema_faults(schema, candidates[0], "the value")
-    return ReadValue(fault=faults[0].removeprefix("(the value): ") if faults else "it does not fit")
+    return ReadValue(
+        fault=faults[0].removeprefix("(the value): ") if faults else "it does not fit"
+    )
 
 
 def _compiled(schema: dict[str, Any]) -> CompiledSchema | str:
@@ -94,7 +111,9 @@ def _list(text: str, schema: dict[str, Any]) -> list[Any]:
     # Text that only looks like JSON is split at its commas like any other.
     items = schema.get("items")
     kind = items if isinstance(items, dict) else {}
-    parts = [unquoted(part.strip()) for part in re.split(r",|\band\b", text) if part.strip()][:_MAX_ITEMS]
+    parts = [
+        unquoted(part.strip()) for part in re.split(r",|\band\b", text) if part.strip()
+    ][:_MAX_ITEMS]
     return [next(_candidates(part, kind), part) for part in parts]
 
 

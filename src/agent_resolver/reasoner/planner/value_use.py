@@ -47,7 +47,8 @@ def unused_in(source: MaskedText, spans: Spans) -> list[UnusedValue]:
         if not _is_used(match.start(), end, taken):
             text = source.text[match.start(1) : end].strip()
             found.append((match.start(), UnusedValue(text=text)))
-    # Literals and named values were found in two passes; the question names them in the order of the text.
+    # Literals and named values were found in two passes; the question names them in the
+    # order of the text.
     return [value for _, value in sorted(found, key=lambda each: each[0])]
 
 
@@ -69,10 +70,16 @@ def _is_used(start: int, end: int, spans: Spans) -> bool:
 
 def _is_ordinal(literal: StatedLiteral, source: MaskedText) -> bool:
     """True for the number of an item in a list, as in `2)`, which is not a value."""
-    return literal.start == 0 and literal.text.isdigit() and source.mask[literal.end : literal.end + 1] == ")"
+    return (
+        literal.start == 0
+        and literal.text.isdigit()
+        and source.mask[literal.end : literal.end + 1] == ")"
+    )
 
 
-def is_repeated(value: UnusedValue, words: Sequence[str], *, is_other_thing: bool) -> bool:
+def is_repeated(
+    value: UnusedValue, words: Sequence[str], *, is_other_thing: bool
+) -> bool:
     """True if a value is only said again: "hold 4 items, quantity: 4".
 
     Args:
@@ -80,17 +87,28 @@ def is_repeated(value: UnusedValue, words: Sequence[str], *, is_other_thing: boo
         words: The values that the step takes.
         is_other_thing: True if the word before the value names something else: "ticket 6 and invoice 6".
     """
-    return not is_other_thing and value.text.casefold() in {each.casefold() for each in words}
+    return not is_other_thing and value.text.casefold() in {
+        each.casefold() for each in words
+    }
 
 
-def without_possible(values: Sequence[UnusedValue], fields: Sequence[InputField]) -> list[UnusedValue]:
+def without_possible(
+    values: Sequence[UnusedValue], fields: Sequence[InputField]
+) -> list[UnusedValue]:
     """The values that are none of the inputs which are still open; the answers decide about the others."""
-    return [value for value in values if not any(read_value(value.text, field).is_valid for field in fields)]
+    return [
+        value
+        for value in values
+        if not any(read_value(value.text, field).is_valid for field in fields)
+    ]
 
 
 def unused_question(values: Sequence[UnusedValue]) -> str:
     """The question that names the values which no step takes."""
-    shown = [f'"{shorten(value.text, _MAX_VALUE)}"' for value in [*dict.fromkeys(values)][:_MAX_NAMED]]
+    shown = [
+        f'"{shorten(value.text, _MAX_VALUE)}"'
+        for value in [*dict.fromkeys(values)][:_MAX_NAMED]
+    ]
     more = len(values) - len(shown)
     names = " and ".join(shown) if more <= 0 else f"{', '.join(shown)} and {more} more"
     them = "it" if len(values) == 1 else "them"

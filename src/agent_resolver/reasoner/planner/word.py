@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Final
 
 _WORD = re.compile(r"[^\W_]+")
-# A capital after a small letter begins a word: `orderNumber` has two, while `SKU` stays whole.
+# A capital after a small letter begins a word: `orderNumber` has two, while `SKU` stays
+# whole.
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _POSSESSIVE = re.compile(r"['\u2019]s\b")
 _SHORTEST: Final = 3
@@ -57,7 +58,8 @@ def split_words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(spaced)]
 
 
-# A manifest repeats its words: with a cache, a thousand tools take tens of milliseconds.
+# A manifest repeats its words: with a cache, a thousand tools take tens of
+# milliseconds.
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The part of a lower-case word that its forms share: `tickets`, `ticket`; `creating`, `created`, `creates`."""
@@ -66,7 +68,11 @@ def stem(word: str) -> str:
         if kept != word and _is_long_enough(kept):
             return _final(_undoubled(kept) + instead)
     # "Access", "status" and "analysis" end in "s" in the singular as well.
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > _SHORTEST:
+    if (
+        word.endswith("s")
+        and not word.endswith(("ss", "us", "is"))
+        and len(word) > _SHORTEST
+    ):
         return _final(word[:-1])
     return _final(word)
 
@@ -79,7 +85,11 @@ def _is_long_enough(kept: str) -> bool:
 def _undoubled(kept: str) -> str:
     """`cancell` of `cancelled` is `cancel`, while `mess` stays."""
     is_double = len(kept) > _SHORTEST and kept[-1] == kept[-2]
-    return kept[:-1] if is_double and (kept[-1] not in _KEPT_DOUBLES or kept.endswith("ll")) else kept
+    return (
+        kept[:-1]
+        if is_double and (kept[-1] not in _KEPT_DOUBLES or kept.endswith("ll"))
+        else kept
+    )
 
 
 def _final(kept: str) -> str:
@@ -102,5 +112,9 @@ def singular(word: str) -> str:
         return f"{word[:-3]}y"
     if word.endswith(("sses", "ches", "shes", "xes")):
         return word[:-2]
-    is_plural = word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > _SHORTEST
+    is_plural = (
+        word.endswith("s")
+        and not word.endswith(("ss", "us", "is"))
+        and len(word) > _SHORTEST
+    )
     return word[:-1] if is_plural else word

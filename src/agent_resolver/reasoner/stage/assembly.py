@@ -21,15 +21,22 @@ async def assembly(state: TaskState, context: TaskContext) -> Update:
     files: list[str] = []
     for name, artifact in sorted(state.artifacts.items()):
         # Earlier drafts of the task may be there as well, which were rejected.
-        is_plan = artifact.type == "BLUEPRINT" and artifact.status == "CERTIFIED" and name == state.draft
+        is_plan = (
+            artifact.type == "BLUEPRINT"
+            and artifact.status == "CERTIFIED"
+            and name == state.draft
+        )
         is_scaffold = artifact.type == "CAPABILITY" and artifact.status == "AUDITED"
         if not (is_plan or is_scaffold):
             continue
         tool = INSTALL if is_plan else SCAFFOLD
         arguments = {"task": state.task_id, "artifact": artifact.content, "id": name}
-        # A call under a known key is not made again, so that each answer that the obstacle is gone makes another key.
+        # A call under a known key is not made again, so that each answer that the
+        # obstacle is gone makes another key.
         attempt = sum(answer.key == "assembly" for answer in state.answers)
-        outcome: Outcome = await context.call(state, tool, arguments, f"{tool}/{artifact.content[-12:]}/{attempt}")
+        outcome: Outcome = await context.call(
+            state, tool, arguments, f"{tool}/{artifact.content[-12:]}/{attempt}"
+        )
         if isinstance(outcome, Failed | Pending):
             return await _not_assembled(state, context, outcome)
         if is_scaffold:
@@ -48,38 +55,74 @@ async def install_here(state: TaskState, context: TaskContext) -> Update | None:
     artifact = state.artifacts[state.draft]
     arguments = {"task": state.task_id, "artifact": artifact.content, "id": state.draft}
     attempt = sum(answer.key == "assembly" for answer in state.answers)
-    # Each process that takes the task up has a lease of another number: a machine installs once for each.
+    # Each process that takes the task up has a lease of another number: a machine
+    # installs once for each.
     holder = context.lease.number if context.lease is not None else 0
     key = f"{INSTALL}/{artifact.content[-12:]}/{attempt}/lease-{holder}"
     outcome: Outcome = await context.call(state, INSTALL, arguments, key)
-    return await _not_assembled(state, context, outcome) if isinstance(outcome, Failed | Pending) else None
+    return (
+        await _not_assembled(state, context, outcome)
+        if isinstance(outcome, Failed | Pending)
+        else None
+    )
 
 
-async def _not_assembled(state: TaskState, context: TaskContext, outcome: Failed | Pending) -> Update:
+async def _not_assembled(
+    state: TaskState, context: TaskContext, outcome: Failed | Pending
+) -> Update:
     """Wait for what is missing to install, or end where no answer would help."""
     if isinstance(outcome, Pending):
-        return decided(state, with_actions(state, (action_of(outcome),)), "assembly", "WAITS", codes=(outcome.code,))
+        return decided(
+            state,
+            with_actions(state, (action_of(outcome),)),
+            "assembly",
+            "WAITS",
+            codes=(outcome.code,),
+        )
     # Only a setting that is missing can be mended by a person while the task waits.
     if outcome.code is not FailureCode.NOT_CONFIGURED:
         return failed(state, "assembly", outcome.code.value, outcome.message)
     text = f"The plan cannot be installed: {outcome.message}; {outcome.remedy}. Answer `ready` once that is done"
     asked = await context.ask(state, PlanQuestion(key="assembly", text=text))
     if isinstance(asked, Answer):
-        return decided(state, structs.replace(state, answers=(*state.answers, asked)), "assembly", "ANSWERED")
+        return decided(
+            state,
+            structs.replace(state, answers=(*state.answers, asked)),
+            "assembly",
+            "ANSWERED",
+        )
     waiting = with_actions(state, (asked,))
-    return decided(state, waiting, "assembly", "WAITS", codes=("PREREQUISITE_MISSING",), summary=outcome.message)
+    return decided(
+        state,
+        waiting,
+        "assembly",
+        "WAITS",
+        codes=("PREREQUISITE_MISSING",),
+        summary=outcome.message,
+    )
 
 
 async def _assembled(state: TaskState, context: TaskContext, files: str) -> Update:
     """Go on to the execution of a plan; wait for the implementation of a capability that a plan still needs."""
-    digests = {name: artifact.content for name, artifact in sorted(state.artifacts.items())}
+    digests = {
+        name: artifact.content for name, artifact in sorted(state.artifacts.items())
+    }
     if state.artifacts[state.draft].type == "BLUEPRINT":
-        return decided(state, state.at("execution"), "assembly", "INSTALLED", digests=digests, summary=state.draft)
+        return decided(
+            state,
+            state.at("execution"),
+            "assembly",
+            "INSTALLED",
+            digests=digests,
+            summary=state.draft,
+        )
     # A request for a missing tool alone ends with its scaffold: no plan waits for it.
     if state.kind != "BOTH":
         reason = f"Implement the draft in {files}, then certify it"[:MAX_SUMMARY]
         after = structs.replace(state.at("done"), reason=reason)
-        return decided(state, after, "assembly", "SCAFFOLDED", digests=digests, summary=state.draft)
+        return decided(
+            state, after, "assembly", "SCAFFOLDED", digests=digests, summary=state.draft
+        )
     key = f"implemented.{state.draft}"
     if state.answer_to(key) is None:
         text = f"`{state.draft}` is drafted in {files}. Implement it, name its module in `[tools] modules`, then answer"
@@ -87,7 +130,16 @@ async def _assembled(state: TaskState, context: TaskContext, files: str) -> Upda
         asked = await context.ask(state, PlanQuestion(key=key, text=text))
         if not isinstance(asked, Answer):
             waiting = with_actions(state, (asked,))
-            return decided(state, waiting, "assembly", "SCAFFOLDED", codes=("MISSING_DEPENDENCY",), digests=digests)
+            return decided(
+                state,
+                waiting,
+                "assembly",
+                "SCAFFOLDED",
+                codes=("MISSING_DEPENDENCY",),
+                digests=digests,
+            )
     # The request is classified again, over the tools of today.
-    again = structs.replace(state.at("tool_surface"), missing=(), kind=None, chosen=(), draft="")
+    again = structs.replace(
+        state.at("tool_surface"), missing=(), kind=None, chosen=(), draft=""
+    )
     return decided(state, again, "assembly", "LOOK_AGAIN", digests=digests)

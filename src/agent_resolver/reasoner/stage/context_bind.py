@@ -10,7 +10,11 @@
 from msgspec import structs
 
 from agent_resolver.reasoner.context_binder import missing_claims
-from agent_resolver.reasoner.knowledge_budget import MAX_SNIPPETS, bounded_snippets, health_summary
+from agent_resolver.reasoner.knowledge_budget import (
+    MAX_SNIPPETS,
+    bounded_snippets,
+    health_summary,
+)
 from agent_resolver.reasoner.task_context import TaskContext, with_actions
 from agent_resolver.reasoner.update import Update, decided
 from agent_resolver.schema.golden_path import TaskAction, TaskState
@@ -22,17 +26,38 @@ async def context_bind(state: TaskState, context: TaskContext) -> Update:
     if actions := await _missing(state, context):
         kinds = tuple(action.type for action in actions)
         waiting = with_actions(state, actions)
-        return decided(state, waiting, "context_bind", "WAITS", codes=kinds, summary=_messages(actions))
-    # One passage more than the budget allows shows that there were more, which the record then says.
+        return decided(
+            state,
+            waiting,
+            "context_bind",
+            "WAITS",
+            codes=kinds,
+            summary=_messages(actions),
+        )
+    # One passage more than the budget allows shows that there were more, which the
+    # record then says.
     found = await context.ports.retriever.find(state.intent, MAX_SNIPPETS + 1)
     snippets = bounded_snippets(found)
-    references = [await context.ports.artifacts.keep(state.task_id, each, context.lease) for each in snippets]
+    references = [
+        await context.ports.artifacts.keep(state.task_id, each, context.lease)
+        for each in snippets
+    ]
     reports = await context.ports.health.report(state.incident.impacted_services)
     after = structs.replace(state.at("tool_surface"), knowledge=tuple(references))
     codes = ("KNOWLEDGE_CUT",) if snippets != found else ()
-    digests = {f"snippet {number}": reference for number, reference in enumerate(references, 1)}
+    digests = {
+        f"snippet {number}": reference for number, reference in enumerate(references, 1)
+    }
     summary = health_summary(reports)
-    return decided(state, after, "context_bind", "BOUND", codes=codes, digests=digests, summary=summary)
+    return decided(
+        state,
+        after,
+        "context_bind",
+        "BOUND",
+        codes=codes,
+        digests=digests,
+        summary=summary,
+    )
 
 
 async def _missing(state: TaskState, context: TaskContext) -> tuple[TaskAction, ...]:
@@ -40,7 +65,9 @@ async def _missing(state: TaskState, context: TaskContext) -> tuple[TaskAction, 
     found: list[TaskAction] = []
     for claim in missing_claims(context.caller):
         message = f"The token of {state.initiator.id} has no claim `{claim}`: resume the task with one that has it"
-        action = await context.require(state, "CLARIFICATION", state.initiator.id, message, f"{CLAIM_NEED}{claim}")
+        action = await context.require(
+            state, "CLARIFICATION", state.initiator.id, message, f"{CLAIM_NEED}{claim}"
+        )
         if action is not None:
             found.append(action)
     found += await context.lacking(state, context.ports.surface.required)

@@ -23,8 +23,12 @@ async def execution(state: TaskState, context: TaskContext) -> Update:
     prevented = await install_here(state, context)
     if prevented is not None:
         return prevented
-    arguments: dict[str, Any] = await context.ports.artifacts.plain(state.task_id, state.arguments)
-    outcome = await context.call(state, state.draft, arguments, "execute", approval_reason(state.environment))
+    arguments: dict[str, Any] = await context.ports.artifacts.plain(
+        state.task_id, state.arguments
+    )
+    outcome = await context.call(
+        state, state.draft, arguments, "execute", approval_reason(state.environment)
+    )
     match outcome:
         case Done():
             return await _executed(state, context, outcome)
@@ -37,12 +41,19 @@ async def execution(state: TaskState, context: TaskContext) -> Update:
 async def _executed(state: TaskState, context: TaskContext, outcome: Done) -> Update:
     """End the task. A result that is too large to be kept does not undo what was done."""
     try:
-        result = await context.ports.artifacts.keep(state.task_id, outcome.result, context.lease)
+        result = await context.ports.artifacts.keep(
+            state.task_id, outcome.result, context.lease
+        )
     # The effects of the plan are there: to fail now would say that it was not executed.
     except TooLarge:
-        after = structs.replace(state.at("done"), reason="The plan was executed, and its result is too large to keep")
+        after = structs.replace(
+            state.at("done"),
+            reason="The plan was executed, and its result is too large to keep",
+        )
         return decided(state, after, "execution", "DONE", codes=("RESULT_TOO_LARGE",))
-    after = structs.replace(state.at("done"), result=result, reason="The plan was executed")
+    after = structs.replace(
+        state.at("done"), result=result, reason="The plan was executed"
+    )
     return decided(state, after, "execution", "DONE", digests={"result": result})
 
 
@@ -58,9 +69,13 @@ def _waits(state: TaskState, pending: Pending) -> Update:
 def _failed_call(state: TaskState, outcome: Failed) -> Update:
     if outcome.code is FailureCode.OUTCOME_UNKNOWN and outcome.question:
         # The call was interrupted, and only a person can say whether it was done.
-        action = TaskAction(id=outcome.question, type="CLARIFICATION", message=outcome.message[:4_000])
+        action = TaskAction(
+            id=outcome.question, type="CLARIFICATION", message=outcome.message[:4_000]
+        )
         waiting = with_actions(state, (action,))
-        return decided(state, waiting, "execution", "WAITS", codes=(outcome.code.value,))
+        return decided(
+            state, waiting, "execution", "WAITS", codes=(outcome.code.value,)
+        )
     return failed(state, "execution", outcome.code.value, outcome.message)
 
 

@@ -22,7 +22,9 @@ class GivenAnswer(Struct, frozen=True):
     words: str = ""
 
 
-async def hitl_resolution(state: TaskState, context: TaskContext, given: tuple[GivenAnswer, ...]) -> Update:
+async def hitl_resolution(
+    state: TaskState, context: TaskContext, given: tuple[GivenAnswer, ...]
+) -> Update:
     """Resolve the actions that were answered. The stage that asked runs again once none is left."""
     words = {answer.id: answer.words for answer in given}
     resolved = [action for action in state.unresolved if action.id in words]
@@ -31,7 +33,11 @@ async def hitl_resolution(state: TaskState, context: TaskContext, given: tuple[G
         if action.id in words:
             actions[position] = structs.replace(action, resolved=True)
     # Approvals and credentials have no key: no stage reads words from them.
-    answers = [Answer(key=action.key, words=words[action.id][:MAX_ANSWER]) for action in resolved if action.key]
+    answers = [
+        Answer(key=action.key, words=words[action.id][:MAX_ANSWER])
+        for action in resolved
+        if action.key
+    ]
     after = structs.replace(
         state,
         pending_actions=tuple(actions),
@@ -41,7 +47,8 @@ async def hitl_resolution(state: TaskState, context: TaskContext, given: tuple[G
         halted=_still_halted(state, context),
         initiator=_initiator_of_today(state, context),
     )
-    # Whether all of it is answered decides what runs next; `graph` reads that from the state.
+    # Whether all of it is answered decides what runs next; `graph` reads that from the
+    # state.
     choice = "WAITS" if after.unresolved or after.halted else "RESOLVED"
     codes = tuple(action.id for action in resolved)
     return decided(state, after, state.stage, choice, codes=codes)
@@ -50,7 +57,10 @@ async def hitl_resolution(state: TaskState, context: TaskContext, given: tuple[G
 def _initiator_of_today(state: TaskState, context: TaskContext) -> Caller:
     """The initiator as a fresh token says, where they let the task go on in person; else as before."""
     caller = context.caller
-    is_in_person = (caller.id, caller.issuer) == (state.initiator.id, state.initiator.issuer) and not caller.via
+    is_in_person = (caller.id, caller.issuer) == (
+        state.initiator.id,
+        state.initiator.issuer,
+    ) and not caller.via
     return caller if is_in_person else state.initiator
 
 

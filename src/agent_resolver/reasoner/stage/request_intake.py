@@ -18,7 +18,13 @@ from agent_resolver.schema.golden_path import MAX_INTENT, TaskState, checked
 
 
 def first_state(  # noqa: PLR0913 - what a task begins with
-    request: str, *, task_id: str, trace_id: str, environment: Environment, caller: Caller, incident: Incident
+    request: str,
+    *,
+    task_id: str,
+    trace_id: str,
+    environment: Environment,
+    caller: Caller,
+    incident: Incident,
 ) -> TaskState:
     """The state that a task begins with.
 
@@ -44,6 +50,14 @@ def first_state(  # noqa: PLR0913 - what a task begins with
 async def request_intake(state: TaskState, context: TaskContext) -> Update:  # noqa: ARG001 - as every stage
     """Take the request in: its words without the space around them are the intent."""
     after = structs.replace(state.at("context_bind"), intent=state.intent.strip())
-    # The record has the digest of the request alone: the words may be personal, and the trail is read by auditors.
+    # The record has the digest of the request alone: the words may be personal, and the
+    # trail is read by auditors.
     digests = {"request": digest(after.intent)}
-    return decided(state, after, "request_intake", "ACCEPTED", codes=(state.environment,), digests=digests)
+    return decided(
+        state,
+        after,
+        "request_intake",
+        "ACCEPTED",
+        codes=(state.environment,),
+        digests=digests,
+    )

@@ -29,11 +29,19 @@ async def tool_surface(state: TaskState, context: TaskContext) -> Update:
     """Load the authorised tools; ask about what the request needs and no tool does."""
     tools = _authorised_tools(context)
     loaded = structs.replace(state, tools=tuple(tool.id for tool in tools))
-    # Definitions are part of the digest: a tool whose description changed is another surface for the planner.
+    # Definitions are part of the digest: a tool whose description changed is another
+    # surface for the planner.
     digests = {"tools": digest([[tool.id, definition_digest(tool)] for tool in tools])}
     if not state.missing:
         after = loaded.at("intent_classification")
-        return decided(state, after, "tool_surface", "LOADED", digests=digests, summary=f"{len(tools)} tools")
+        return decided(
+            state,
+            after,
+            "tool_surface",
+            "LOADED",
+            digests=digests,
+            summary=f"{len(tools)} tools",
+        )
     return await _ask_about_missing(state, loaded, context)
 
 
@@ -41,10 +49,16 @@ def _authorised_tools(context: TaskContext) -> list[Descriptor]:
     """The tools that the settings authorise and the caller may use, by id; never those of the reasoner itself."""
     usable = context.ports.registry.list(caller=context.caller)
     is_authorised = context.ports.surface.is_authorised
-    return [tool for tool in usable if is_authorised(tool.id) and not tool.id.startswith(PREFIX)][:_MOST_TOOLS]
+    return [
+        tool
+        for tool in usable
+        if is_authorised(tool.id) and not tool.id.startswith(PREFIX)
+    ][:_MOST_TOOLS]
 
 
-async def _ask_about_missing(before: TaskState, state: TaskState, context: TaskContext) -> Update:
+async def _ask_about_missing(
+    before: TaskState, state: TaskState, context: TaskContext
+) -> Update:
     """Ask what becomes of each missing tool, and go on once all is answered."""
     actions: list[TaskAction] = []
     for words in state.missing:
@@ -52,7 +66,9 @@ async def _ask_about_missing(before: TaskState, state: TaskState, context: TaskC
         if state.answer_to(key) is not None:
             continue
         text = f"Missing dependency: no tool here does this: {words}"
-        asked = await context.ask(state, PlanQuestion(key=key, text=text, choices=_choices(state)))
+        asked = await context.ask(
+            state, PlanQuestion(key=key, text=text, choices=_choices(state))
+        )
         if isinstance(asked, Answer):
             state = structs.replace(state, answers=(*state.answers, asked))
         else:
@@ -61,25 +77,52 @@ async def _ask_about_missing(before: TaskState, state: TaskState, context: TaskC
         waiting = with_actions(state, tuple(actions))
         # The trail has how many, and not the words: they are the person's own.
         summary = f"{len(actions)} missing"
-        return decided(before, waiting, "tool_surface", "WAITS", codes=("MISSING_DEPENDENCY",), summary=summary)
+        return decided(
+            before,
+            waiting,
+            "tool_surface",
+            "WAITS",
+            codes=("MISSING_DEPENDENCY",),
+            summary=summary,
+        )
     return _settle_missing(before, state)
 
 
 def _settle_missing(before: TaskState, state: TaskState) -> Update:
     """Go on as the answers say: draft what is missing, leave it out, or look again for a tool that is there now."""
-    answers = {words: _choice_of(state.answer_to(missing_key(words)) or "") for words in state.missing}
+    answers = {
+        words: _choice_of(state.answer_to(missing_key(words)) or "")
+        for words in state.missing
+    }
     to_draft = tuple(words for words, answer in answers.items() if answer == DRAFT_IT)
     left_out = tuple(words for words, answer in answers.items() if answer == LEAVE_OUT)
     if len(left_out) == len(answers) and state.chosen:
         after = structs.replace(state.at("builder"), missing=(), kind="BLUEPRINT")
-        return decided(before, after, "tool_surface", "LEFT_OUT", summary=f"{len(left_out)} left out")
+        return decided(
+            before,
+            after,
+            "tool_surface",
+            "LEFT_OUT",
+            summary=f"{len(left_out)} left out",
+        )
     if to_draft:
         kind = "BOTH" if state.chosen else "CAPABILITY"
         after = structs.replace(state.at("builder"), missing=to_draft, kind=kind)
-        return decided(before, after, "tool_surface", "DRAFT", summary=f"{len(to_draft)} to draft")
-    # Any other answer says that the tool is there now: the request is classified again, over the tools of today.
-    forgotten = tuple(answer for answer in state.answers if not answer.key.startswith("missing."))
-    after = structs.replace(state.at("intent_classification"), missing=(), kind=None, chosen=(), answers=forgotten)
+        return decided(
+            before, after, "tool_surface", "DRAFT", summary=f"{len(to_draft)} to draft"
+        )
+    # Any other answer says that the tool is there now: the request is classified again,
+    # over the tools of today.
+    forgotten = tuple(
+        answer for answer in state.answers if not answer.key.startswith("missing.")
+    )
+    after = structs.replace(
+        state.at("intent_classification"),
+        missing=(),
+        kind=None,
+        chosen=(),
+        answers=forgotten,
+    )
     return decided(before, after, "tool_surface", "LOOK_AGAIN")
 
 
@@ -96,4 +139,6 @@ def missing_key(words: str) -> str:
 
 def _choices(state: TaskState) -> tuple[str, ...]:
     """Only what is left of a request can be done without the rest."""
-    return (DRAFT_IT, LEAVE_OUT, "installed") if state.chosen else (DRAFT_IT, "installed")
+    return (
+        (DRAFT_IT, LEAVE_OUT, "installed") if state.chosen else (DRAFT_IT, "installed")
+    )

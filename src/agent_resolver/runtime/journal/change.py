@@ -13,7 +13,9 @@ from agent_resolver.runtime.run import RunState
 _IDENTITY: Final = frozenset({"run", "trace_id", "agent_id", "delegate"})
 """Fields that never change, or that a journal does not need: a delegate has a journal of its own."""
 _SPECIAL: Final = frozenset({"messages", "open_calls", "values"})
-_PLAIN: Final = tuple(name for name in RunState.__struct_fields__ if name not in _IDENTITY | _SPECIAL)
+_PLAIN: Final = tuple(
+    name for name in RunState.__struct_fields__ if name not in _IDENTITY | _SPECIAL
+)
 """Fields that a change holds whole, once they are another value than before."""
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -33,7 +35,8 @@ class _Special(Struct, kw_only=True, omit_defaults=True):
     """The state keys that no plugin has any longer."""
 
 
-# Made of the fields of `RunState`, so that a new field is journaled without a second list of names.
+# Made of the fields of `RunState`, so that a new field is journaled without a second
+# list of names.
 StateChange: Any = msgspec.defstruct(
     "StateChange",
     [
@@ -69,7 +72,9 @@ class StateWatch:
         self.state = state
         self._count = message_count
         """The number of messages that the journal has."""
-        self._fields: dict[str, Any] = {name: _kept(getattr(state, name)) for name in _PLAIN}
+        self._fields: dict[str, Any] = {
+            name: _kept(getattr(state, name)) for name in _PLAIN
+        }
         self._open = len(state.open_calls)
         self._values: Mapping[str, Any] = state.values
         self.results: dict[int, str] = {}
@@ -81,7 +86,13 @@ class StateWatch:
 
     def mark(self) -> "WatchMark":
         """What counts as written now, to `go_back` to."""
-        return WatchMark(self._count, self._fields.copy(), self._open, self._values, self.results.copy())
+        return WatchMark(
+            self._count,
+            self._fields.copy(),
+            self._open,
+            self._values,
+            self.results.copy(),
+        )
 
     def go_back(self, mark: "WatchMark") -> None:
         """Count nothing as written that was taken since the mark: it was not kept."""
@@ -96,7 +107,8 @@ class StateWatch:
         """
         state = self.state
         change: dict[str, Any] = {}
-        # Most fields are the same from step to step, and what a change leaves out takes no bytes.
+        # Most fields are the same from step to step, and what a change leaves out takes
+        # no bytes.
         for name, before in self._fields.items():
             now = getattr(state, name)
             if now != before:
@@ -105,15 +117,18 @@ class StateWatch:
             change["messages"], change["results"] = self._new_messages()
         if len(state.open_calls) != self._open:
             change["open_calls"] = self._open = len(state.open_calls)
-        # Values are replaced as a whole, never changed in place: the same mapping has no changes.
+        # Values are replaced as a whole, never changed in place: the same mapping has
+        # no changes.
         if values is not self._values:
             before_values = self._values
             change["values"] = {
                 key: value
                 for key, value in values.items()
-                if key not in before_values or not _is_same_value(before_values[key], value)
+                if key not in before_values
+                or not _is_same_value(before_values[key], value)
             }
-            # A key is lost where the run goes on with an agent that no longer has the plugin for it.
+            # A key is lost where the run goes on with an agent that no longer has the
+            # plugin for it.
             change["lost_values"] = [key for key in before_values if key not in values]
             self._values = values
         return StateChange(**change)
@@ -133,7 +148,8 @@ class StateWatch:
 
 def apply_change(state: RunState, change: Any, read_result: ReadResult) -> None:  # noqa: ANN401 - a `StateChange`
     """Bring a state to where it was when the change was written."""
-    # Results belong to the calls that were open before: their keys have the round and the place of that time.
+    # Results belong to the calls that were open before: their keys have the round and
+    # the place of that time.
     is_open = len(state.open_calls)
     for place, message in enumerate(change.messages):
         tool_id = change.results.get(place)
@@ -142,7 +158,8 @@ def apply_change(state: RunState, change: Any, read_result: ReadResult) -> None:
             state.messages.append(tool_message(message.call_id, text))
         else:
             state.messages.append(message)
-        # A tool message answers one open call, so the next key has one open call less in it.
+        # A tool message answers one open call, so the next key has one open call less
+        # in it.
         is_open -= message.role == "tool"
     for name in _PLAIN:
         value = getattr(change, name)

@@ -62,7 +62,9 @@ def question_difference(compared: Compared) -> Difference | None:
         return None
     # What decides about the rest comes first: another model may have other settings.
     if before.model != after.model:
-        return Difference(round=compared.round, part="model", before=before.model, after=after.model)
+        return Difference(
+            round=compared.round, part="model", before=before.model, after=after.model
+        )
     if before.system != after.system:
         return _prompt_difference(compared)
     if before.tools != after.tools:
@@ -96,20 +98,35 @@ def plan_notes(before: PlanDocument, after: PlanDocument) -> tuple[str, ...]:
     return tuple(notes[:MAX_LINES])
 
 
-# The parts of a question ----------------------------------------------------------------------------------------------
+# The parts of a question --------------------------------------------------------------
 
 
 def _prompt_difference(compared: Compared) -> Difference:
-    now = "\n".join(message.text for message in compared.request.messages if message.role == "system")
+    now = "\n".join(
+        message.text
+        for message in compared.request.messages
+        if message.role == "system"
+    )
     before = _prompt_of(compared.plan_before)
     if before is None:
-        return Difference(round=compared.round, part="system prompt", before=_UNKNOWN, after=shown(now))
+        return Difference(
+            round=compared.round,
+            part="system prompt",
+            before=_UNKNOWN,
+            after=shown(now),
+        )
     after = _prompt_of(compared.plan_after) or ""
     if before == after:
         # The journal has digests of questions: what plugins added then cannot be shown.
-        words = "the prompt of the agent is the same, and what plugins add to it differs"
-        return Difference(round=compared.round, part="system prompt", before=words, after=shown(now))
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "recorded", "now", lineterm="", n=1)
+        words = (
+            "the prompt of the agent is the same, and what plugins add to it differs"
+        )
+        return Difference(
+            round=compared.round, part="system prompt", before=words, after=shown(now)
+        )
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "recorded", "now", lineterm="", n=1
+    )
     return Difference(
         round=compared.round,
         part="system prompt",
@@ -126,7 +143,9 @@ def _prompt_of(plan: PlanDocument) -> str | None:
 def _tools_difference(compared: Compared) -> Difference:
     lines = list(_tool_lines(compared.plan_before, compared.plan_after))
     if not lines:
-        lines = ["the tools of the agent are the same, and which of them plugins offer differs"]
+        lines = [
+            "the tools of the agent are the same, and which of them plugins offer differs"
+        ]
     known = _offered_tools(compared.plan_before)
     return Difference(
         round=compared.round,
@@ -153,14 +172,21 @@ def _tool_lines(before: PlanDocument, after: PlanDocument) -> Iterator[str]:
 
 def _offered_tools(plan: PlanDocument) -> Mapping[str, object]:
     """The tools that a model is shown, by id, each with the digest of its definition."""
-    # A tool in a plan is its id, source, origin, scopes and the digest of its definition.
-    tools = {tool_id: definition for tool_id, _, _, _, definition in plan.get("tools", ())}
+    # A tool in a plan is its id, source, origin, scopes and the digest of its
+    # definition.
+    tools = {
+        tool_id: definition for tool_id, _, _, _, definition in plan.get("tools", ())
+    }
     permissions = plan.get("permissions")
     if not permissions:
         return tools
     # A model is not shown a tool that its rules deny outright.
     hidden = hidden_tools(msgspec.convert(permissions, Permissions), tools)
-    return {tool_id: definition for tool_id, definition in tools.items() if tool_id not in hidden}
+    return {
+        tool_id: definition
+        for tool_id, definition in tools.items()
+        if tool_id not in hidden
+    }
 
 
 def _settings_difference(compared: Compared) -> Difference:
@@ -169,14 +195,21 @@ def _settings_difference(compared: Compared) -> Difference:
         # Without the recorded plan, its settings are unknown and not different.
         one, other = _setting(before, part, name), _setting(after, part, name)
         if before and one != other:
-            return Difference(round=compared.round, part="settings", before=f"{name}: {one}", after=f"{name}: {other}")
+            return Difference(
+                round=compared.round,
+                part="settings",
+                before=f"{name}: {one}",
+                after=f"{name}: {other}",
+            )
     request = compared.request
     now = (
         f"temperature {request.temperature}, max_output_tokens {request.max_output_tokens}, "
         f"reasoning_effort {request.reasoning_effort}, cache_prompt {request.cache_prompt}"
     )
     words = "the settings of the agent are the same, and what plugins ask for differs"
-    return Difference(round=compared.round, part="settings", before=words, after=shown(now))
+    return Difference(
+        round=compared.round, part="settings", before=words, after=shown(now)
+    )
 
 
 def _setting(plan: PlanDocument, part: str, name: str) -> Any:  # noqa: ANN401 - a JSON value

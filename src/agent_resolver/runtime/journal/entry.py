@@ -146,7 +146,9 @@ def encode_entry(entry: Entry) -> bytes:
         raise EntryRefused(f"a step of the run cannot be written: {error}") from error
     # Refused here, because `unpack` would never give it back.
     if len(content) > MAX_ENTRY_BYTES:
-        raise EntryRefused(f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most")
+        raise EntryRefused(
+            f"a step of the run has {len(content):,} bytes, and {MAX_ENTRY_BYTES:,} is the most"
+        )
     return pack(content)
 
 
@@ -175,7 +177,8 @@ def unpack(content: bytes) -> bytes:
         unpacked = unpacker.decompress(packed, MAX_ENTRY_BYTES)
     except zlib.error as error:
         raise ValueError(f"it is damaged: {error}") from error
-    # `decompress` stops at the limit without an error, and at the end of bytes that were cut off.
+    # `decompress` stops at the limit without an error, and at the end of bytes that
+    # were cut off.
     if not unpacker.eof:
         raise ValueError("it is too large, or was cut off")
     return unpacked
@@ -183,7 +186,9 @@ def unpack(content: bytes) -> bytes:
 
 def pack(content: bytes) -> bytes:
     """Bytes in the fewest bytes."""
-    packer = zlib.compressobj(_QUICK, zlib.DEFLATED, _PACKING_WINDOW, _PACKING_MEMORY, zdict=_COMMON)
+    packer = zlib.compressobj(
+        _QUICK, zlib.DEFLATED, _PACKING_WINDOW, _PACKING_MEMORY, zdict=_COMMON
+    )
     return b"".join((_PACKED, packer.compress(content), packer.flush()))
 
 

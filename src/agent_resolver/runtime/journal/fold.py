@@ -13,7 +13,12 @@ from agent_resolver.registry.port import Seal
 from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.journal.change import apply_change
-from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, decode_entry
+from agent_resolver.runtime.journal.entry import (
+    Beginning,
+    Entry,
+    Question,
+    decode_entry,
+)
 from agent_resolver.runtime.journal.question_digest import with_known
 from agent_resolver.runtime.message import Message
 from agent_resolver.runtime.result_text import text_of_result
@@ -51,14 +56,18 @@ class UnknownRun(RunRefused):
     """The state has no run of this id."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"there is no run {run}", "`agent runs list` shows those there are")
+        super().__init__(
+            f"there is no run {run}", "`agent runs list` shows those there are"
+        )
 
 
 class DamagedJournal(RunRefused):
     """The journal of a run cannot be read."""
 
     def __init__(self, run: str, problem: str) -> None:
-        super().__init__(f"the journal of run {run} cannot be read: {problem}", _DAMAGED)
+        super().__init__(
+            f"the journal of run {run} cannot be read: {problem}", _DAMAGED
+        )
 
 
 def require_no_blueprint(row: Run, command: str) -> None:
@@ -68,10 +77,15 @@ def require_no_blueprint(row: Run, command: str) -> None:
         RunRefused: It is one; the hint names the command for it.
     """
     if row.kind == "blueprint":
-        raise RunRefused(f"run {row.id} is one of the blueprint {row.agent}", f"`agent blueprint {command} {row.id}`")
+        raise RunRefused(
+            f"run {row.id} is one of the blueprint {row.agent}",
+            f"`agent blueprint {command} {row.id}`",
+        )
 
 
-def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[JournalRow, Entry]]:
+def read_entries(
+    snapshot: Snapshot, run: str, seal: Seal
+) -> list[tuple[JournalRow, Entry]]:
     """Every entry of a run's journal, in order.
 
     Raises:
@@ -87,7 +101,8 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
             entry = decode_entry(row, seal)
         except (ValueError, msgspec.MsgspecError) as error:
             raise DamagedJournal(run, f"entry {number}: {error}") from error
-        # A question was written without the parts of the one before it, so that each is completed from that one.
+        # A question was written without the parts of the one before it, so that each is
+        # completed from that one.
         if entry.question is not UNSET:
             known = with_known(entry.question, known)
             entry = structs.replace(entry, question=known)
@@ -95,7 +110,9 @@ def read_entries(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Journal
     return found
 
 
-def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = None) -> Folded | None:
+def fold_run(
+    snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = None
+) -> Folded | None:
     """A run as it was after its newest entry, or after entry `through`; None if there is no such run.
 
     Raises:
@@ -106,7 +123,9 @@ def fold_run(snapshot: Snapshot, run: str, seal: Seal, *, through: int | None = 
     return None if row is None else fold_row(snapshot, row, seal, through=through)
 
 
-def fold_row(snapshot: Snapshot, row: Run, seal: Seal, *, through: int | None = None) -> Folded:
+def fold_row(
+    snapshot: Snapshot, row: Run, seal: Seal, *, through: int | None = None
+) -> Folded:
     """The run of a row that was read from the same snapshot, as `fold_run` returns it.
 
     Raises:
@@ -127,7 +146,8 @@ def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beg
     Raises:
         DamagedJournal: Entries are missing at the beginning or at the end.
     """
-    # The seal of an entry says nothing of those around it, so that missing ones at either end show only here.
+    # The seal of an entry says nothing of those around it, so that missing ones at
+    # either end show only here.
     beginning = entries[0][1].beginning if entries else UNSET
     if beginning is UNSET:
         raise DamagedJournal(row.id, "its beginning is missing")
@@ -137,7 +157,9 @@ def _require_whole(row: Run, entries: Sequence[tuple[JournalRow, Entry]]) -> Beg
     return beginning
 
 
-def runs_before(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Run, list[tuple[JournalRow, Entry]]]]:
+def runs_before(
+    snapshot: Snapshot, run: str, seal: Seal
+) -> list[tuple[Run, list[tuple[JournalRow, Entry]]]]:
     """A run and those before it in its conversation, the oldest first, each with its journal; none where `run` is "".
 
     It ends: a run continues one that was there before it.
@@ -149,7 +171,8 @@ def runs_before(snapshot: Snapshot, run: str, seal: Seal) -> list[tuple[Run, lis
     seen: set[str] = set()
     while run:
         row = snapshot.get(RUNS, run)
-        # Rows can be edited: a chain that comes back to itself counts as damaged, and does not go round for ever.
+        # Rows can be edited: a chain that comes back to itself counts as damaged, and
+        # does not go round for ever.
         if row is None or run in seen:
             raise DamagedJournal(run, "a run of its conversation is missing")
         entries = read_entries(snapshot, run, seal)
@@ -178,7 +201,8 @@ def fold_entries(
     """A run after these entries; `messages` are those of the runs before it."""
     beginning = entries[0][1].beginning
     assert beginning is not UNSET  # noqa: S101 - the callers have looked
-    # A copy, because folding changes the state, and the same entries may be folded again.
+    # A copy, because folding changes the state, and the same entries may be folded
+    # again.
     state = msgspec.convert(msgspec.to_builtins(beginning.state), RunState)
     state.messages = list(messages)
     caller = beginning.caller
@@ -187,22 +211,26 @@ def fold_entries(
     termination: Termination | None = None
 
     def read_result(tool_id: str, key: str) -> str:
-        # Calls are in the ledger under the caller that began the run, also where another one goes on with it.
+        # Calls are in the ledger under the caller that began the run, also where
+        # another one goes on with it.
         call = ledger_key(beginning.caller.id, tool_id, key)
         return text_of_result(kept_result(snapshot, row.id, call, seal))
 
     for _, entry in entries:
         apply_change(state, entry.change, read_result)
-        # An entry leaves out what did not change, so the last entry that says it counts.
+        # An entry leaves out what did not change, so the last entry that says it
+        # counts.
         caller = entry.caller or caller
         budget = RunBudget(**entry.budget) if entry.budget else budget
         # Each entry replaces what the run waits for, and whether it has ended.
         pending = entry.pending or None
         termination = entry.termination or None
-    # Every later entry answers a question or goes on without an answer: only the newest can be open.
+    # Every later entry answers a question or goes on without an answer: only the newest
+    # can be open.
     newest_row, newest = entries[-1]
     is_unanswered = newest.question is not UNSET
-    # Its provider may have answered: that is not known, and the operator who pays must be able to see so.
+    # Its provider may have answered: that is not known, and the operator who pays must
+    # be able to see so.
     state.uncertain += is_unanswered
     return Folded(
         row=row,

@@ -35,7 +35,14 @@ from agent_resolver.runtime.journal.fold import (
 from agent_resolver.runtime.journal.open_call import notes_on_open_calls
 from agent_resolver.runtime.journal.question_digest import without_known
 from agent_resolver.runtime.journal.record import ended_record, started_record
-from agent_resolver.runtime.run import RunResult, RunState, Termination, close_calls, is_resumable, spent
+from agent_resolver.runtime.run import (
+    RunResult,
+    RunState,
+    Termination,
+    close_calls,
+    is_resumable,
+    spent,
+)
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.state import (
     FINISHED,
@@ -77,7 +84,13 @@ class RunStart(Struct, frozen=True, kw_only=True):
 class Journal:
     """Keeps runs in the store of a project: one journal for each run, one writer at a time."""
 
-    def __init__(self, store: Store, seal: Seal, clock: Clock, seconds: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        seal: Seal,
+        clock: Clock,
+        seconds: Callable[[], float] = time.time,
+    ) -> None:
         self.store = store
         self.seal = seal
         self.clock = clock
@@ -91,28 +104,40 @@ class Journal:
         """
         state, beginning = start.state, start.beginning
         row = _first_row(start, self.clock.now())
-        writer = RunJournal(self, row, state, message_count=start.before, puts_off=start.puts_off)
+        writer = RunJournal(
+            self, row, state, message_count=start.before, puts_off=start.puts_off
+        )
         entry = structs.replace(writer.next_entry(state.values), beginning=beginning)
         kept = writer.seal_entry("run.started", entry)
         plan = self.sealed_plan(state.plan, start.plan)
         record = started_record(state.run, beginning.caller, start.facts)
-        _ = self.store.owner  # Making its name reads the file, which a piece of work must not do.
+        _ = (
+            self.store.owner
+        )  # Making its name reads the file, which a piece of work must not do.
         seconds = self.seconds()
 
         def write(transaction: Transaction) -> Lease:
-            # In the transaction that writes the run: another process may begin one of the same thread at this moment.
+            # In the transaction that writes the run: another process may begin one of
+            # the same thread at this moment.
             _require_free(transaction, row)
-            lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
+            lease = claim_in(
+                transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS
+            )
             if lease is None:
-                raise RunRefused(f"run {row.id} is running already", "wait for it, or cancel it")
+                raise RunRefused(
+                    f"run {row.id} is running already", "wait for it, or cancel it"
+                )
             # A plan is kept once under its digest, for all runs that ran by it.
             if plan is not None:
                 transaction.put(PLANS, plan, only_new=True)
             transaction.put(RUNS, structs.replace(row, lease=lease.number))
             transaction.put(JOURNAL, kept)
-            # The thread leads to its newest run; the runs before it can then no longer be resumed.
+            # The thread leads to its newest run; the runs before it can then no longer
+            # be resumed.
             if row.thread:
-                thread = ThreadRow(caller=row.caller, name=row.thread, agent=row.agent, run=row.id)
+                thread = ThreadRow(
+                    caller=row.caller, name=row.thread, agent=row.agent, run=row.id
+                )
                 transaction.put(THREADS, thread)
             transaction.append(record)
             return lease
@@ -124,13 +149,19 @@ class Journal:
         """The row that keeps what a plan was made of; None for a run without one."""
         if not plan:
             return None
-        return PlanRow(digest=digest, body=self.seal.close(pack(plan), plan_purpose(digest)))
+        return PlanRow(
+            digest=digest, body=self.seal.close(pack(plan), plan_purpose(digest))
+        )
 
     async def look_up(self, run: str) -> Folded | None:
         """A run as its journal tells it, without taking it up; None if there is no such run."""
-        return await self.store.read(lambda snapshot: fold_run(snapshot, run, self.seal))
+        return await self.store.read(
+            lambda snapshot: fold_run(snapshot, run, self.seal)
+        )
 
-    async def conversation(self, caller: Caller, thread: str, agent: str) -> Folded | None:
+    async def conversation(
+        self, caller: Caller, thread: str, agent: str
+    ) -> Folded | None:
         """The newest run of a thread; None where the thread begins.
 
         Raises:
@@ -143,17 +174,25 @@ class Journal:
             if known is None or newest is None:
                 return None
             if known.agent != agent:
-                # An agent must not read what another one was sent under other data limits.
-                raise RunRefused(f"thread {thread} is a conversation with {known.agent}", "give another name")
+                # An agent must not read what another one was sent under other data
+                # limits.
+                raise RunRefused(
+                    f"thread {thread} is a conversation with {known.agent}",
+                    "give another name",
+                )
             if newest.status not in FINISHED:
                 raise _not_ended(newest)
             folded = fold_run(snapshot, newest.id, self.seal)
-            # The row of a thread is not sealed: what it leads to must be the caller's own conversation.
+            # The row of a thread is not sealed: what it leads to must be the caller's
+            # own conversation.
             if folded is None or not _is_of_thread(folded, caller.id, thread, agent):
                 raise DamagedJournal(newest.id, f"it is not a run of thread {thread}")
             if folded.beginning.caller.issuer != caller.issuer:
                 # Another person, whom another issuer calls by the same name.
-                raise RunRefused(f"thread {thread} is a conversation of another {caller.id}", "give another name")
+                raise RunRefused(
+                    f"thread {thread} is a conversation of another {caller.id}",
+                    "give another name",
+                )
             return folded
 
         return await self.store.read(read)
@@ -172,29 +211,46 @@ class Journal:
             if row is None:
                 raise UnknownRun(run)
             require_no_blueprint(row, "status")
-            lease = claim_in(transaction, self.store, lease_name(run), seconds, LEASE_SECONDS)
+            lease = claim_in(
+                transaction, self.store, lease_name(run), seconds, LEASE_SECONDS
+            )
             if lease is None:
-                raise RunRefused(f"run {run} is running in another process", "wait for it, or cancel it")
+                raise RunRefused(
+                    f"run {run} is running in another process",
+                    "wait for it, or cancel it",
+                )
             folded = fold_row(transaction, row, self.seal)
             name = folded.beginning.thread
-            thread = transaction.get(THREADS, folded.beginning.caller.id, name) if name else None
-            # Only the newest run of a thread may go on: the later ones hold its messages as they were.
+            thread = (
+                transaction.get(THREADS, folded.beginning.caller.id, name)
+                if name
+                else None
+            )
+            # Only the newest run of a thread may go on: the later ones hold its
+            # messages as they were.
             if thread is not None and thread.run != run:
-                raise RunRefused(f"thread {name} went on in run {thread.run}", "resume that one")
+                raise RunRefused(
+                    f"thread {name} went on in run {thread.run}", "resume that one"
+                )
             return folded, lease
 
-        # Until the first step of the run is written under it, the lease only has to keep other processes away.
+        # Until the first step of the run is written under it, the lease only has to
+        # keep other processes away.
         return await self.store.write_leases(write)
 
     async def notes_on_open_calls(self, folded: Folded) -> list[str]:
         """What a model is to read of each call that a run leaves open, as far as the ledger knows of it."""
-        return await self.store.read(lambda snapshot: notes_on_open_calls(snapshot, folded, self.seal))
+        return await self.store.read(
+            lambda snapshot: notes_on_open_calls(snapshot, folded, self.seal)
+        )
 
     async def release(self, lease: Lease) -> None:
         """Let other processes take a run up again."""
         await self.store.release(lease)
 
-    def resumed(self, folded: Folded, lease: Lease, state: RunState, *, puts_off: bool = False) -> "RunJournal":
+    def resumed(
+        self, folded: Folded, lease: Lease, state: RunState, *, puts_off: bool = False
+    ) -> "RunJournal":
         """The journal of a run that was taken up, to go on with.
 
         Args:
@@ -203,11 +259,23 @@ class Journal:
             state: Its folded state, or a changed copy of that.
             puts_off: True if what need not be on the disk before the next effect may wait for it.
         """
-        row = structs.replace(folded.row, status="running", waits_for=None, reason="", code="", lease=lease.number)
+        row = structs.replace(
+            folded.row,
+            status="running",
+            waits_for=None,
+            reason="",
+            code="",
+            lease=lease.number,
+        )
         # The last question counts as uncertain from here on, and no entry says so yet.
-        known = structs.replace(folded.state, uncertain=folded.state.uncertain - folded.is_unanswered)
-        writer = RunJournal(self, row, known, message_count=folded.message_count, puts_off=puts_off)
-        # The first entry then holds what changed since the fold, such as new messages in place of open calls.
+        known = structs.replace(
+            folded.state, uncertain=folded.state.uncertain - folded.is_unanswered
+        )
+        writer = RunJournal(
+            self, row, known, message_count=folded.message_count, puts_off=puts_off
+        )
+        # The first entry then holds what changed since the fold, such as new messages
+        # in place of open calls.
         writer.watch_instead(state)
         # The process that was asked to end the run may have died before it did.
         writer.is_cancelling = folded.row.status == "cancelling"
@@ -237,42 +305,55 @@ class Journal:
             if row.status in FINISHED:
                 raise RunRefused(f"run {run} has ended: {row.status}")
             status = self._cancel_in(transaction, row, seconds)
-            # Where another process has the run, it ends the delegates itself, together with the run.
+            # Where another process has the run, it ends the delegates itself, together
+            # with the run.
             if status == "cancelled":
                 self.cancel_delegates_in(transaction, run, seconds)
             return status
 
         return await self.store.write(write)
 
-    def cancel_delegates_in(self, transaction: Transaction, run: str, seconds: float) -> None:
+    def cancel_delegates_in(
+        self, transaction: Transaction, run: str, seconds: float
+    ) -> None:
         """End the runs that a run which has ended delegated to: no run is left that could take them up."""
         ended = [run]
         # Rows can be edited, so that runs may name each other as their parents.
         seen = {run}
         while ended:
             for row in transaction.find(RUNS, {"parent": ended.pop()}):
-                # A blueprint that an agent calls is no part of its run, and takes back what it did if it is cancelled.
+                # A blueprint that an agent calls is no part of its run, and takes back
+                # what it did if it is cancelled.
                 if row.id in seen or row.status in FINISHED or row.kind == "blueprint":
                     continue
                 seen.add(row.id)
                 if self._cancel_in(transaction, row, seconds) == "cancelled":
                     ended.append(row.id)
 
-    def _cancel_in(self, transaction: Transaction, row: Run, seconds: float) -> RunStatus:
+    def _cancel_in(
+        self, transaction: Transaction, row: Run, seconds: float
+    ) -> RunStatus:
         """End a run, or ask the process that has it to end it."""
         now = self.clock.now()
-        # Claiming tells whether a process has the run: only without one may its journal be written here.
-        lease = claim_in(transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS)
+        # Claiming tells whether a process has the run: only without one may its journal
+        # be written here.
+        lease = claim_in(
+            transaction, self.store, lease_name(row.id), seconds, LEASE_SECONDS
+        )
         if lease is None:
-            # The process that has the run looks at this status, and ends the run itself.
-            transaction.put(RUNS, structs.replace(row, status="cancelling", changed_at=now))
+            # The process that has the run looks at this status, and ends the run
+            # itself.
+            transaction.put(
+                RUNS, structs.replace(row, status="cancelling", changed_at=now)
+            )
             return "cancelling"
         folded = fold_row(transaction, row, self.seal)
         end = Termination(reason="cancelled", message="The run was cancelled")
         # A copy: the journal finds what changed by comparing it with the folded state.
         state = structs.replace(folded.state, messages=[*folded.state.messages])
         writer = self.resumed(folded, lease, state)
-        # Its conversation may go on in another run, which needs a result for every call.
+        # Its conversation may go on in another run, which needs a result for every
+        # call.
         close_calls(state)
         entry = structs.replace(writer.next_entry(state.values), termination=end)
         transaction.put(JOURNAL, writer.seal_entry("run.ended", entry))
@@ -286,7 +367,9 @@ class Journal:
             entries=writer.number,
         )
         transaction.put(RUNS, ended)
-        transaction.append(ended_record(state, folded.caller, end, None, used.usage, used.cost))
+        transaction.append(
+            ended_record(state, folded.caller, end, None, used.usage, used.cost)
+        )
         release_in(transaction, lease)
         transaction.wake("run", row.id)
         return "cancelled"
@@ -308,7 +391,13 @@ class RunJournal:
     )
 
     def __init__(
-        self, journal: Journal, row: Run, state: RunState, *, message_count: int, puts_off: bool = False
+        self,
+        journal: Journal,
+        row: Run,
+        state: RunState,
+        *,
+        message_count: int,
+        puts_off: bool = False,
     ) -> None:
         self._journal = journal
         self.row = row
@@ -353,7 +442,9 @@ class RunJournal:
         at = milliseconds_of(self._journal.clock.now())
         purpose = entry_purpose(self.row.id, self.number, kind, at)
         body = self._journal.seal.close(encode_entry(entry), purpose)
-        return JournalRow(run=self.row.id, number=self.number, kind=kind, at=at, body=body)
+        return JournalRow(
+            run=self.row.id, number=self.number, kind=kind, at=at, body=body
+        )
 
     async def resume(
         self,
@@ -375,15 +466,20 @@ class RunJournal:
                 transaction.put(PLANS, kept, only_new=True)
             transaction.append(record)
 
-        work = self._work_on("run.resumed", entry, structs.replace(self.row, plan=digest), also)
-        # The entry may wait for the next write; if the run was asked to end, the entry is kept and that write is not
-        # done.
+        work = self._work_on(
+            "run.resumed", entry, structs.replace(self.row, plan=digest), also
+        )
+        # The entry may wait for the next write; if the run was asked to end, the entry
+        # is kept and that write is not done.
         await self.writes.put_off(work, may_stop=True)
 
     async def ask(self, values: Mapping[str, Any], question: Question) -> None:
         """Write down that a model is about to be asked."""
-        # Model, prompt and tools rarely change from one question to the next, so only what differs is kept.
-        entry = structs.replace(self.next_entry(values), question=without_known(question, self._question))
+        # Model, prompt and tools rarely change from one question to the next, so only
+        # what differs is kept.
+        entry = structs.replace(
+            self.next_entry(values), question=without_known(question, self._question)
+        )
         self._question = question
         await self._write("model.asked", entry, None)
 
@@ -395,13 +491,19 @@ class RunJournal:
 
     async def fail(self, values: Mapping[str, Any], failure: str) -> None:
         """Write down that it did not answer."""
-        await self._write("model.failed", structs.replace(self.next_entry(values), failure=failure), None)
+        await self._write(
+            "model.failed",
+            structs.replace(self.next_entry(values), failure=failure),
+            None,
+        )
 
     async def end_step(self, values: Mapping[str, Any], row: Run) -> None:
         """Write down that a step of a workflow came to its end, before the next one begins."""
         await self._write("step.ended", self.next_entry(values), row)
 
-    async def end(self, values: Mapping[str, Any], result: RunResult, caller: Caller) -> None:
+    async def end(
+        self, values: Mapping[str, Any], result: RunResult, caller: Caller
+    ) -> None:
         """Write down how the run ended, or what it waits for; another process can then take it up.
 
         Raises:
@@ -411,11 +513,15 @@ class RunJournal:
         """
         end = result.termination
         is_waiting = end.reason == "suspended"
-        # A question that was put off is kept with the entry that the run waits for it, or neither is.
+        # A question that was put off is kept with the entry that the run waits for it,
+        # or neither is.
         is_asking = is_waiting and self.writes.has_dependent
-        # Kept for the case that neither the entry nor the question before it is written.
+        # Kept for the case that neither the entry nor the question before it is
+        # written.
         number, row_before, mark = self.number, self.row, self._watch.mark()
-        entry = structs.replace(self.next_entry(values), termination=end, pending=result.pending or UNSET)
+        entry = structs.replace(
+            self.next_entry(values), termination=end, pending=result.pending or UNSET
+        )
         status: RunStatus = "waiting" if is_waiting else _STATUS.get(end.reason, "done")
         row = structs.replace(
             self.row,
@@ -428,11 +534,14 @@ class RunJournal:
             cost=result.cost,
             uncertain=spent(result.state).uncertain,
         )
-        record = ended_record(result.state, caller, end, result.pending, result.usage, result.cost)
+        record = ended_record(
+            result.state, caller, end, result.pending, result.usage, result.cost
+        )
 
         seconds = self._journal.seconds()
 
-        # One transaction: no process may find a run that has ended and is still held, or the other way round.
+        # One transaction: no process may find a run that has ended and is still held,
+        # or the other way round.
         def also(transaction: Transaction) -> None:
             transaction.append(record)
             release_in(transaction, self.lease)
@@ -452,10 +561,12 @@ class RunJournal:
 
     async def release(self) -> None:
         """Let another process take the run up, from its newest entry on."""
-        # A call of the run may still be under way, and there is no later write that its end could go with.
+        # A call of the run may still be under way, and there is no later write that its
+        # end could go with.
         self.writes.stop_putting_off()
         with suppress(LeaseLost, DamagedJournal, TooManyQuestions, WriteStopped):
-            # Where another process took the run, nothing of it is written here any longer.
+            # Where another process took the run, nothing of it is written here any
+            # longer.
             await self.writes.flush()
         if self.is_held:
             await self._journal.release(self.lease)
@@ -491,11 +602,16 @@ class RunJournal:
         except (TooManyQuestions, WriteStopped):
             if not may_go_alone:
                 raise
-            # The run was asked to end, which keeps it from its next effect. An entry is not one.
+            # The run was asked to end, which keeps it from its next effect. An entry is
+            # not one.
             self.is_cancelling = await self.writes.write(work)
 
     def _work_on(
-        self, kind: EntryKind, entry: Entry, row: Run | None, also: Callable[[Transaction], None] | None = None
+        self,
+        kind: EntryKind,
+        entry: Entry,
+        row: Run | None,
+        also: Callable[[Transaction], None] | None = None,
     ) -> Callable[[Transaction], bool]:
         """The work that adds an entry, under the lease; it returns True if the run was asked to end."""
         kept = self.seal_entry(kind, entry)
@@ -503,17 +619,25 @@ class RunJournal:
         changed = structs.replace(row or self.row, changed_at=now, entries=kept.number)
 
         def write(transaction: Transaction) -> bool:
-            # A process that lost its lease must not add an entry, however late its write comes.
+            # A process that lost its lease must not add an entry, however late its
+            # write comes.
             transaction.require(self.lease)
             before = transaction.get(RUNS, kept.run)
             if before is None or before.entries != kept.number - 1:
-                # An entry before this one was not kept, and without it no later one can be read.
-                raise DamagedJournal(kept.run, f"entry {kept.number} does not follow the one before")
+                # An entry before this one was not kept, and without it no later one can
+                # be read.
+                raise DamagedJournal(
+                    kept.run, f"entry {kept.number} does not follow the one before"
+                )
             transaction.put(JOURNAL, kept)
             is_cancelling = before.status == "cancelling"
-            # The process that asked for the end of the run was not heard yet: only an end may take that back.
+            # The process that asked for the end of the run was not heard yet: only an
+            # end may take that back.
             stays = is_cancelling and changed.status == "running"
-            transaction.put(RUNS, structs.replace(changed, status="cancelling") if stays else changed)
+            transaction.put(
+                RUNS,
+                structs.replace(changed, status="cancelling") if stays else changed,
+            )
             if also is not None:
                 also(transaction)
             return is_cancelling
@@ -523,7 +647,11 @@ class RunJournal:
         return write
 
 
-_STATUS: Final[dict[str, RunStatus]] = {"error": "failed", "blocked": "failed", "cancelled": "cancelled"}
+_STATUS: Final[dict[str, RunStatus]] = {
+    "error": "failed",
+    "blocked": "failed",
+    "cancelled": "cancelled",
+}
 
 
 def _first_row(start: RunStart, now: str) -> Run:
@@ -555,24 +683,37 @@ def _require_free(transaction: Transaction, row: Run) -> None:
         RunRefused: It is.
     """
     if transaction.get(RUNS, row.id) is not None:
-        raise RunRefused(f"there is a run {row.id} already", "leave the id out, or resume that run")
+        raise RunRefused(
+            f"there is a run {row.id} already", "leave the id out, or resume that run"
+        )
     if not row.thread:
         return
-    # The run before was looked up in an earlier transaction, and may have been removed since.
+    # The run before was looked up in an earlier transaction, and may have been removed
+    # since.
     if row.continues and transaction.get(RUNS, row.continues) is None:
-        raise RunRefused(f"the last run of thread {row.thread} was removed meanwhile", "start the run again")
+        raise RunRefused(
+            f"the last run of thread {row.thread} was removed meanwhile",
+            "start the run again",
+        )
     thread = transaction.get(THREADS, row.caller, row.thread)
     newest = None if thread is None else transaction.get(RUNS, thread.run)
-    # Two processes may have continued the thread at once: the first one that writes has it.
+    # Two processes may have continued the thread at once: the first one that writes has
+    # it.
     if newest is not None and newest.id != row.continues:
-        raise RunRefused(f"thread {row.thread} went on in run {newest.id}", "start the run again")
+        raise RunRefused(
+            f"thread {row.thread} went on in run {newest.id}", "start the run again"
+        )
     if newest is not None and newest.status not in FINISHED:
         raise _not_ended(newest)
 
 
 def _is_of_thread(folded: Folded, caller: str, thread: str, agent: str) -> bool:
     beginning = folded.beginning
-    return (beginning.caller.id, beginning.thread, folded.state.agent_id) == (caller, thread, agent)
+    return (beginning.caller.id, beginning.thread, folded.state.agent_id) == (
+        caller,
+        thread,
+        agent,
+    )
 
 
 def _not_ended(run: Run) -> RunRefused:

@@ -20,7 +20,8 @@ from agent_resolver.schema.state import LEDGER, PLANS
 from agent_resolver.storage.port import Snapshot
 
 NOT_KNOWN: Final = (
-    "This call was begun, and the run went on without its result. It may have been done: find out before you repeat it."
+    "This call was begun, and the run went on without its result. It may have been "
+    "done: find out before you repeat it."
 )
 """What a model reads of a call that was on its way when the run was interrupted."""
 
@@ -39,7 +40,8 @@ def notes_on_open_calls(snapshot: Snapshot, folded: Folded, seal: Seal) -> list[
     notes = []
     for place, call in enumerate(state.open_calls):
         tool_id = from_wire_name(call.name, tools) or call.name
-        # The key counts the calls that were open when this one was made, itself included.
+        # The key counts the calls that were open when this one was made, itself
+        # included.
         given = call_key(state, len(state.open_calls) - place, call.id)
         key = ledger_key(folded.beginning.caller.id, tool_id, given)
         notes.append(_note_on(snapshot.get(LEDGER, key), seal))
@@ -50,8 +52,14 @@ def _tools_of_plan(snapshot: Snapshot, digest: str, seal: Seal) -> frozenset[str
     """The ids of the tools of a plan; none where it is gone."""
     row = snapshot.get(PLANS, digest)
     try:
-        content = b"{}" if row is None else unpack(seal.open(row.body, plan_purpose(digest)))
-        return frozenset(str(tool[0]) for tool in msgspec.json.decode(content, type=_PlannedTools).tools if tool)
+        content = (
+            b"{}" if row is None else unpack(seal.open(row.body, plan_purpose(digest)))
+        )
+        return frozenset(
+            str(tool[0])
+            for tool in msgspec.json.decode(content, type=_PlannedTools).tools
+            if tool
+        )
     except (ValueError, RecursionError):
         # Without its plan, a call is looked up under the name that the model used.
         return frozenset()
@@ -64,8 +72,14 @@ def _note_on(kept: LedgerEntry | None, seal: Seal) -> str:
         return NOT_KNOWN
     try:
         if kept.state == "failed":
-            return text_of(msgspec.json.decode(open_outcome(seal, kept.result, kept.key, "failed"), type=Failed))
-        return text_of_result(msgspec.json.decode(open_outcome(seal, kept.result, kept.key, "done")))
+            return text_of(
+                msgspec.json.decode(
+                    open_outcome(seal, kept.result, kept.key, "failed"), type=Failed
+                )
+            )
+        return text_of_result(
+            msgspec.json.decode(open_outcome(seal, kept.result, kept.key, "done"))
+        )
     except ValueError:
         # It was edited: what is certain is that the call was begun.
         return NOT_KNOWN

@@ -58,7 +58,13 @@ class ReplayEnded(RequestRefused):
 class Course:
     """The position of a replay in one stretch: the steps that come next, and what differs."""
 
-    def __init__(self, recording: Recording, stretch: Stretch, state: RunState, plan: PlanDocument) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        stretch: Stretch,
+        state: RunState,
+        plan: PlanDocument,
+    ) -> None:
         self.recording = recording
         self.stretch = stretch
         self.state = state
@@ -84,13 +90,16 @@ class Course:
     def next_step(self) -> Step:
         """The next step, which then is behind."""
         step = self.steps.pop(0)
-        # The loop reads this as its clock, so that a replay takes the recorded time and not its own.
+        # The loop reads this as its clock, so that a replay takes the recorded time and
+        # not its own.
         self.seconds = step.seconds
         return step
 
     def catch_up(self) -> None:
         """Count what delegates had used before the next step: they are not run again."""
-        self.state.delegated = dict(self.steps[0].delegated if self.steps else self.stretch.delegated)
+        self.state.delegated = dict(
+            self.steps[0].delegated if self.steps else self.stretch.delegated
+        )
 
     def stop(self) -> NoReturn:
         """End the replay here without a difference.
@@ -107,7 +116,14 @@ class Course:
         Raises:
             ReplayEnded: Always.
         """
-        self.note(Difference(round=self.state.round, part=part, before=shown(before), after=shown(after)))
+        self.note(
+            Difference(
+                round=self.state.round,
+                part=part,
+                before=shown(before),
+                after=shown(after),
+            )
+        )
         raise ReplayEnded
 
     def require_open(self) -> None:
@@ -141,7 +157,8 @@ class Course:
         """True for an end that the agent had no part in: a person, a failed reader of events, or the clock."""
         if end.reason == "cancelled" or end.code == TOKEN_EXPIRED:
             return True
-        # A stop by the clock is the agent's own only where it would have more time now: no replay can take that time.
+        # A stop by the clock is the agent's own only where it would have more time now:
+        # no replay can take that time.
         return end.code in _TIMED and not self._has_more_time()
 
     def _has_more_time(self) -> bool:
@@ -161,7 +178,11 @@ class Course:
             if place in self.recording.results and place not in self._asked_for:
                 message = self.state.messages[place]
                 name = f"call {message.call_id}"
-                self.differ("call", f"{name} was made", f"{name} is not made: a plugin gives its result")
+                self.differ(
+                    "call",
+                    f"{name} was made",
+                    f"{name} is not made: a plugin gives its result",
+                )
 
 
 def time_limits(plan: PlanDocument) -> tuple[float | None, list[object]]:
@@ -194,14 +215,18 @@ class RecordedModel:
         self._require_time_left()
         self._compare(asked, request)
         if not course.steps:
-            # Only the end of the run came after it, or nothing: what the model said is not known.
+            # Only the end of the run came after it, or nothing: what the model said is
+            # not known.
             course.stop()
         if isinstance(course.steps[0], Asked):
-            # The run went on without an answer, which happens with a summary that is too long: it is not recorded.
+            # The run went on without an answer, which happens with a summary that is
+            # too long: it is not recorded.
             raise RequestRefused("answer_too_large", "The answer was too large then")
         reply = course.next_step()
         if isinstance(reply, NotAnswered):
-            raise InferenceFailure(cast("FailureKind", reply.kind), "The model did not answer then either")
+            raise InferenceFailure(
+                cast("FailureKind", reply.kind), "The model did not answer then either"
+            )
         assert isinstance(reply, Answered)  # noqa: S101 - no other kind of step is left
         return reply.answer
 
@@ -216,7 +241,11 @@ class RecordedModel:
         before, _ = time_limits(course.stretch.plan)
         # Under an unchanged limit the run had time left: it asked.
         if limit is not None and limit != before and course.seconds >= limit:
-            course.differ("end", "asked the model", f"stopped (budget_seconds): the budget of {limit:g} s is used up")
+            course.differ(
+                "end",
+                "asked the model",
+                f"stopped (budget_seconds): the budget of {limit:g} s is used up",
+            )
 
     def _compare(self, asked: Asked, request: ChatRequest) -> None:
         course = self._course
@@ -259,11 +288,18 @@ class RecordedCalls:
         """No token expires in a replay: it expired when it did, which is recorded."""
         return ""
 
-    def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Awaitable[Outcome]:
+    def start_call(
+        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Awaitable[Outcome]:
         """The outcome of the first open call."""
         return self.call(tool_id, arguments, context)
 
-    async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002
+    async def call(
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],  # noqa: ARG002
+        context: CallContext,
+    ) -> Outcome:
         """The outcome of the first open call.
 
         Raises:
@@ -276,15 +312,21 @@ class RecordedCalls:
         if isinstance(text, Pending):
             self._require_still_asked(tool_id, text, context)
             return text
-        # Every call adds one message, so that its place in the conversation tells which of the recorded ones it is.
+        # Every call adds one message, so that its place in the conversation tells which
+        # of the recorded ones it is.
         place = len(course.state.messages)
         if place in course.recording.results:
             self._require_not_newly_asked(tool_id, context)
             return Done(trace_id=context.trace_id, result=course.result_at(place))
-        # Only results are in the ledger. Hooks tell failures from results, and so they must be failures again.
+        # Only results are in the ledger. Hooks tell failures from results, and so they
+        # must be failures again.
         failed = _failure_in(text, context)
         if failed is None:
-            course.differ("call", f"{tool_id} was not called: a plugin gave its result", f"{tool_id} is called")
+            course.differ(
+                "call",
+                f"{tool_id} was not called: a plugin gave its result",
+                f"{tool_id} is called",
+            )
         if failed.code in _AFTER_APPROVAL:
             self._require_not_newly_asked(tool_id, context)
         return failed
@@ -325,11 +367,20 @@ class RecordedCalls:
             # The run was interrupted before this call had an outcome.
             if course.stretch.pending is None:
                 course.stop()
-            course.differ("call", f"{tool_id} had to wait: {course.stretch.pending.message}", after)
+            course.differ(
+                "call",
+                f"{tool_id} had to wait: {course.stretch.pending.message}",
+                after,
+            )
         if not self._was_blocked(place):
             before = "called" if place in course.recording.results else "not blocked"
             course.differ("call", f"{tool_id} was {before}", after)
-        return Failed(trace_id=context.trace_id, code=FailureCode.FORBIDDEN_ACTION, message=reason, remedy="")
+        return Failed(
+            trace_id=context.trace_id,
+            code=FailureCode.FORBIDDEN_ACTION,
+            message=reason,
+            remedy="",
+        )
 
     def _recorded_text(self, tool_id: str, now: str) -> str | Pending:
         """The text that the model read of the first open call, or the action that the call had to wait for.
@@ -347,29 +398,45 @@ class RecordedCalls:
         if messages[place].text == NOT_MADE:
             course.stop_where_the_recording_ends(f"{tool_id} {now}")
         if self._was_blocked(place):
-            course.differ("call", f"{tool_id} was blocked: {messages[place].text}", f"{tool_id} {now}")
+            course.differ(
+                "call",
+                f"{tool_id} was blocked: {messages[place].text}",
+                f"{tool_id} {now}",
+            )
         return messages[place].text
 
     def _was_blocked(self, place: int) -> bool:
         """True if the run ended because this call was blocked: those after it were not made."""
         end, messages = self._course.stretch.termination, self._course.stretch.messages
         is_end = end is not None and end.reason == "blocked"
-        return is_end and all(message.text == NOT_MADE for message in messages[place + 1 :])
+        return is_end and all(
+            message.text == NOT_MADE for message in messages[place + 1 :]
+        )
 
     def _require_not_newly_asked(self, tool_id: str, context: CallContext) -> None:
         course, call = self._course, self._course.state.open_calls[0]
-        if context.approval_reason and (call.name, call.arguments) not in course.recording.waited:
+        if (
+            context.approval_reason
+            and (call.name, call.arguments) not in course.recording.waited
+        ):
             after = f"{tool_id} has to wait for an approval: {context.approval_reason}"
             course.differ("call", f"{tool_id} was called without asking", after)
 
-    def _require_still_asked(self, tool_id: str, pending: Pending, context: CallContext) -> None:
+    def _require_still_asked(
+        self, tool_id: str, pending: Pending, context: CallContext
+    ) -> None:
         """See that what asked then asks now; a tool may also ask by its own rules, which give no reason."""
         if pending.type != "APPROVAL" or context.approval_reason:
             return
-        # Only the message tells who asked: a permission rule or a plugin adds its reason after the classification.
+        # Only the message tells who asked: a permission rule or a plugin adds its
+        # reason after the classification.
         _, is_about_it, rest = pending.message.partition(f" asks to call {tool_id} (")
         if is_about_it and "): " in rest:
-            self._course.differ("call", f"{tool_id} had to wait: {pending.message}", f"{tool_id} is called")
+            self._course.differ(
+                "call",
+                f"{tool_id} had to wait: {pending.message}",
+                f"{tool_id} is called",
+            )
 
 
 def _failure_in(text: str, context: CallContext) -> Failed | None:
@@ -378,13 +445,22 @@ def _failure_in(text: str, context: CallContext) -> Failed | None:
     before, after = GIVEN_BACK
     if text.startswith(before):
         faults = text.removeprefix(before).removesuffix(after)
-        return fail(code=FailureCode.INPUT_VALIDATION_FAILED, message="", details=(faults,))
+        return fail(
+            code=FailureCode.INPUT_VALIDATION_FAILED, message="", details=(faults,)
+        )
     if text.startswith(PERSON_SAYS):
-        # The call came to the person by arguments that do not fit: which ones is not kept.
-        return fail(code=FailureCode.INPUT_VALIDATION_FAILED, message="", details=("as then",))
+        # The call came to the person by arguments that do not fit: which ones is not
+        # kept.
+        return fail(
+            code=FailureCode.INPUT_VALIDATION_FAILED, message="", details=("as then",)
+        )
     try:
         failure = msgspec.json.decode(text, type=dict[str, str])
         details = (failure["details"],) if "details" in failure else ()
-        return fail(code=FailureCode(failure["error"]), message=failure["message"], details=details)
+        return fail(
+            code=FailureCode(failure["error"]),
+            message=failure["message"],
+            details=details,
+        )
     except (KeyError, ValueError):
         return None

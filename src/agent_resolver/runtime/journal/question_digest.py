@@ -15,7 +15,8 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 def question_of(request: ChatRequest) -> Question:
     """A question as the journal keeps it: its messages are in the journal already, its prompt and tools in the plan."""
-    # Apart from the rest, so that a changed prompt is found as such and not as another conversation.
+    # Apart from the rest, so that a changed prompt is found as such and not as another
+    # conversation.
     system = [message for message in request.messages if message.role == "system"]
     others = [message for message in request.messages if message.role != "system"]
     settings = (
@@ -42,11 +43,17 @@ def _short_digest(value: Any) -> str:  # noqa: ANN401 - any part of a request
 def without_known(question: Question, known: Question) -> Question:
     """A question without the parts that it has in common with the one before it."""
     names = Question.__struct_fields__
-    changed = {name: getattr(question, name) for name in names if getattr(question, name) != getattr(known, name)}
+    changed = {
+        name: getattr(question, name)
+        for name in names
+        if getattr(question, name) != getattr(known, name)
+    }
     return Question(**changed)
 
 
 def with_known(question: Question, known: Question) -> Question:
     """A question with the parts that it has in common with the one before it."""
     names = Question.__struct_fields__
-    return Question(**{name: getattr(question, name) or getattr(known, name) for name in names})
+    return Question(
+        **{name: getattr(question, name) or getattr(known, name) for name in names}
+    )

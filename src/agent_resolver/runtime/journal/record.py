@@ -34,7 +34,11 @@ def ended_record(  # noqa: PLR0913, PLR0917 - the facts of one record
         **code,
         **waits,
         "rounds": state.round,
-        "tokens": {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_input_tokens},
+        "tokens": {
+            "input": usage.input_tokens,
+            "output": usage.output_tokens,
+            "cached": usage.cached_input_tokens,
+        },
         "cost": cost,
         **uncertain,
     }

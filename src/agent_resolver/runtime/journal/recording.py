@@ -13,8 +13,21 @@ from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.inference import ChatAnswer, Finish
 from agent_resolver.runtime.journal.change import apply_change
-from agent_resolver.runtime.journal.entry import Beginning, Entry, Question, Reply, plan_purpose, unpack
-from agent_resolver.runtime.journal.fold import DamagedJournal, UnknownRun, fold_run, kept_result, read_entries
+from agent_resolver.runtime.journal.entry import (
+    Beginning,
+    Entry,
+    Question,
+    Reply,
+    plan_purpose,
+    unpack,
+)
+from agent_resolver.runtime.journal.fold import (
+    DamagedJournal,
+    UnknownRun,
+    fold_run,
+    kept_result,
+    read_entries,
+)
 from agent_resolver.runtime.message import MediaBlock, Message
 from agent_resolver.runtime.result_text import text_of_result
 from agent_resolver.runtime.run import RunState, Spent, Termination
@@ -112,7 +125,10 @@ def read_recording(snapshot: Snapshot, run: str, seal: Seal) -> Recording:
     """
     known = snapshot.get(RUNS, run)
     if known is not None and known.kind != "agent":
-        raise RunRefused(f"run {run} is a {known.kind}, not a run of an agent", "name one of the runs that it started")
+        raise RunRefused(
+            f"run {run} is a {known.kind}, not a run of an agent",
+            "name one of the runs that it started",
+        )
     # The first entry alone gives the state that the run began with.
     first = fold_run(snapshot, run, seal, through=1)
     if first is None:
@@ -134,7 +150,9 @@ def read_recording(snapshot: Snapshot, run: str, seal: Seal) -> Recording:
 class _Reader:
     """Takes one entry after the other, and keeps the state of the run as it was then."""
 
-    def __init__(self, snapshot: Snapshot, row: Run, seal: Seal, state: RunState) -> None:
+    def __init__(
+        self, snapshot: Snapshot, row: Run, seal: Seal, state: RunState
+    ) -> None:
         self._snapshot = snapshot
         self._row = row
         self._seal = seal
@@ -143,7 +161,9 @@ class _Reader:
         self.results: dict[int, Any] = {}
         self.waited: set[tuple[str, str]] = set()
 
-    def begin(self, row: JournalRow, caller: Caller, budget: RunBudget, *, is_resumed: bool) -> None:
+    def begin(
+        self, row: JournalRow, caller: Caller, budget: RunBudget, *, is_resumed: bool
+    ) -> None:
         """The run starts, or goes on."""
         stretch = Stretch(
             # A copy: the reader goes on to change its own state.
@@ -159,9 +179,11 @@ class _Reader:
 
     def take(self, row: JournalRow, entry: Entry) -> None:
         """The next entry."""
-        # Once the answer is whole, the state no longer has the pieces that came before it.
+        # Once the answer is whole, the state no longer has the pieces that came before
+        # it.
         pieces = self._state.pieces
-        # Before a stretch begins with it: a run that goes on starts from the state after this entry.
+        # Before a stretch begins with it: a run that goes on starts from the state
+        # after this entry.
         self._apply(entry)
         stretch = self.stretches[-1]
         if row.kind == "run.resumed":
@@ -183,7 +205,8 @@ class _Reader:
                 )
             )
         elif entry.termination is not UNSET and stretch.termination is None:
-            # A run that waits may be cancelled later: that says nothing of what its agent does.
+            # A run that waits may be cancelled later: that says nothing of what its
+            # agent does.
             stretch.termination = entry.termination
             stretch.pending = entry.pending or None
             # The first open call is the one that the run waits for.
@@ -200,7 +223,9 @@ class _Reader:
             place = len(state.messages)
             # The row of a run can be edited; the caller of its beginning is sealed.
             in_ledger = ledger_key(self.stretches[0].caller.id, tool_id, key)
-            self.results[place] = kept_result(self._snapshot, self._row.id, in_ledger, self._seal)
+            self.results[place] = kept_result(
+                self._snapshot, self._row.id, in_ledger, self._seal
+            )
             return text_of_result(self.results[place])
 
         apply_change(state, entry.change, read_result)
@@ -219,7 +244,9 @@ class _Reader:
         try:
             return decode_plan(unpack(self._seal.open(kept.body, plan_purpose(digest))))
         except ValueError as error:
-            raise DamagedJournal(self._row.id, f"what its plan was made of: {error}") from error
+            raise DamagedJournal(
+                self._row.id, f"what its plan was made of: {error}"
+            ) from error
 
     def _asked(self, row: JournalRow, question: Question) -> Asked:
         state = self._state
@@ -231,10 +258,17 @@ class _Reader:
             delegated=dict(state.delegated),
         )
 
-    def _answered(self, row: JournalRow, entry: Entry, reply: Reply, pieces: list[Message]) -> Answered:
+    def _answered(
+        self, row: JournalRow, entry: Entry, reply: Reply, pieces: list[Message]
+    ) -> Answered:
         state = self._state
         answer = _answer_of(entry, reply, pieces)
-        return Answered(number=row.number, answer=answer, seconds=state.seconds, delegated=dict(state.delegated))
+        return Answered(
+            number=row.number,
+            answer=answer,
+            seconds=state.seconds,
+            delegated=dict(state.delegated),
+        )
 
 
 def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
@@ -242,7 +276,10 @@ def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
     change = entry.change
     # Between a question and its answer nothing else is added to the conversation.
     answer = ChatAnswer(
-        text=reply.text, usage=reply.usage, finish=cast("Finish", reply.finish or "stop"), model_id=reply.model
+        text=reply.text,
+        usage=reply.usage,
+        finish=cast("Finish", reply.finish or "stop"),
+        model_id=reply.model,
     )
     if change.messages:
         message, before = change.messages[-1], pieces
@@ -251,11 +288,15 @@ def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
         message, before = change.pieces[-1], []
     else:
         return answer
-    # The whole message repeats the text and the media of its pieces, which earlier replies had.
+    # The whole message repeats the text and the media of its pieces, which earlier
+    # replies had.
     known_text = sum(len(piece.text) for piece in before)
     known_media = sum(len(_media_of(piece)) for piece in before)
     return msgspec.structs.replace(
-        answer, text=message.text[known_text:], media=_media_of(message)[known_media:], calls=message.calls
+        answer,
+        text=message.text[known_text:],
+        media=_media_of(message)[known_media:],
+        calls=message.calls,
     )
 
 

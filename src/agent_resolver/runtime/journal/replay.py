@@ -13,12 +13,29 @@ from agent_resolver.runtime.budget import RunBudget
 from agent_resolver.runtime.errors import RunRefused
 from agent_resolver.runtime.executor import LlmExecutor
 from agent_resolver.runtime.hook import PhaseContext
-from agent_resolver.runtime.journal.difference import Difference, describe_end, plan_notes
-from agent_resolver.runtime.journal.player import Course, RecordedCalls, RecordedModel, ReplayEnded
-from agent_resolver.runtime.journal.recording import PlanDocument, Recording, decode_plan
+from agent_resolver.runtime.journal.difference import (
+    Difference,
+    describe_end,
+    plan_notes,
+)
+from agent_resolver.runtime.journal.player import (
+    Course,
+    RecordedCalls,
+    RecordedModel,
+    ReplayEnded,
+)
+from agent_resolver.runtime.journal.recording import (
+    PlanDocument,
+    Recording,
+    decode_plan,
+)
 from agent_resolver.runtime.loop.lifecycle import Lifecycle, Start
 from agent_resolver.runtime.mention import Definitions
-from agent_resolver.runtime.plan import ResolvedAgent, ResolvedBackendAgent, ResolvedRunPlan
+from agent_resolver.runtime.plan import (
+    ResolvedAgent,
+    ResolvedBackendAgent,
+    ResolvedRunPlan,
+)
 from agent_resolver.runtime.plan_digest import plan_document
 from agent_resolver.runtime.planning import resolve
 from agent_resolver.runtime.plugin import TaggedHandler
@@ -85,7 +102,11 @@ async def replay_run(
         document = decode_plan(plan_document(agent))
         course = Course(recording, stretch, _copied(stretch.state), document)
         await _replay_stretch(course, agent, definitions)
-        rounds, entries, difference = course.state.round, stretch.number, course.difference
+        rounds, entries, difference = (
+            course.state.round,
+            stretch.number,
+            course.difference,
+        )
         if difference is not None:
             entries = _entries_before_difference(course)
             break
@@ -112,7 +133,9 @@ def _copied(state: RunState) -> RunState:
     return msgspec.convert(msgspec.to_builtins(state), RunState)
 
 
-async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Definitions | None) -> None:
+async def _replay_stretch(
+    course: Course, agent: ResolvedAgent, definitions: Definitions | None
+) -> None:
     """Replay one stretch; its course then says what differs, if anything does."""
     recording, stretch, state = course.recording, course.stretch, course.state
     # Of these tools no question can be made: nothing more could be compared.
@@ -121,9 +144,11 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
         return
     resumed = state if stretch.is_resumed else None
     lock = agent.lock.digest if agent.lock else ""
-    # Only what a person says brings definitions in, not what an agent says to its delegate.
+    # Only what a person says brings definitions in, not what an agent says to its
+    # delegate.
     mentioned = None if recording.row.parent else definitions
-    # Whatever acts is replaced: models, effects, calls, the clock, the journal and the events.
+    # Whatever acts is replaced: models, effects, calls, the clock, the journal and the
+    # events.
     start = Start(
         agent=_without_effects(_asking(agent, RecordedModel(course))),
         request=RunRequest(
@@ -149,7 +174,8 @@ async def _replay_stretch(course: Course, agent: ResolvedAgent, definitions: Def
     result = await Lifecycle(start).execute()
     if not course.is_over and course.difference is None:
         _compare_end(course, result.termination)
-        # The check notes the difference by itself, and raises only because it usually has to stop the loop.
+        # The check notes the difference by itself, and raises only because it usually
+        # has to stop the loop.
         with suppress(ReplayEnded):
             course.require_calls_made()
 
@@ -168,10 +194,14 @@ def _compare_end(course: Course, end: Termination) -> None:
         return
     else:
         before = describe_end(recorded)
-    course.note(Difference(round=course.state.round, part="end", before=before, after=describe_end(end)))
+    course.note(
+        Difference(
+            round=course.state.round, part="end", before=before, after=describe_end(end)
+        )
+    )
 
 
-# The present agent, without what acts ---------------------------------------------------------------------------------
+# The present agent, without what acts -------------------------------------------------
 
 
 def _asking(agent: ResolvedAgent, model: LlmExecutor) -> ResolvedAgent:
@@ -183,62 +213,104 @@ def _asking(agent: ResolvedAgent, model: LlmExecutor) -> ResolvedAgent:
         if hasattr(part, "executor"):
             changes[name] = structs.replace(part, executor=model)
     changes["executor"] = model
-    changes["seats"] = tuple(structs.replace(seat, executor=model) for seat in agent.seats)
-    changes["spec"] = structs.replace(agent.spec, budget=_without_clock(agent.spec.budget))
+    changes["seats"] = tuple(
+        structs.replace(seat, executor=model) for seat in agent.seats
+    )
+    changes["spec"] = structs.replace(
+        agent.spec, budget=_without_clock(agent.spec.budget)
+    )
     return structs.replace(agent, **changes)
 
 
 def _without_clock(budget: RunBudget) -> RunBudget:
-    return structs.replace(budget, max_seconds=None) if budget.max_seconds is not None else budget
+    return (
+        structs.replace(budget, max_seconds=None)
+        if budget.max_seconds is not None
+        else budget
+    )
 
 
 def _without_effects(agent: ResolvedAgent) -> ResolvedAgent:
     """The agent with effects that do nothing; one that no plugin handles still ends the run."""
-    handlers = {name: TaggedHandler(known.plugin, _do_nothing) for name, known in agent.env.effect_handlers.items()}
-    return structs.replace(agent, env=structs.replace(agent.env, effect_handlers=handlers))
+    handlers = {
+        name: TaggedHandler(known.plugin, _do_nothing)
+        for name, known in agent.env.effect_handlers.items()
+    }
+    return structs.replace(
+        agent, env=structs.replace(agent.env, effect_handlers=handlers)
+    )
 
 
 def _do_nothing(context: PhaseContext, payload: Any) -> None:  # noqa: ANN401 - the shape of handlers
     """Take what an effect was asked for, and leave it."""
 
 
-# The tools of servers -------------------------------------------------------------------------------------------------
+# The tools of servers -----------------------------------------------------------------
 
 
-def _with_recorded_tools(plan: ResolvedRunPlan, recorded: PlanDocument, renew: Renew) -> ResolvedAgent:
+def _with_recorded_tools(
+    plan: ResolvedRunPlan, recorded: PlanDocument, renew: Renew
+) -> ResolvedAgent:
     """The agent, with the tools of its locked servers as they were recorded: no server is connected to ask for them.
 
     The present lock says which servers and tools there are; only what they take and return comes from the recording.
     """
     agent = plan.execution
     if isinstance(agent, ResolvedBackendAgent):
-        raise RunRefused(f"agent {plan.agent_id} runs elsewhere, and nothing of its run is recorded here")
+        raise RunRefused(
+            f"agent {plan.agent_id} runs elsewhere, and nothing of its run is recorded here"
+        )
     lock = agent.lock or HeldLock(path="")
     tools = msgspec.convert(recorded.get("server_tools", {}), dict[str, Descriptor])
     known = {tool_id: renew(descriptor) for tool_id, descriptor in tools.items()}
     is_same = recorded.get("lock") == lock.digest
-    servers = tuple(_recorded_server(server, known, is_same_lock=is_same) for server in lock.servers)
-    with_tools = {plan.agent_id: structs.replace(lock, servers=servers)} if servers else {}
-    registries = structs.replace(plan.snapshot, locks=LayeredMapping((with_tools, plan.snapshot.locks)))
-    # Each stretch has a plan of its own, as then: what plugins registered is never shared.
+    servers = tuple(
+        _recorded_server(server, known, is_same_lock=is_same) for server in lock.servers
+    )
+    with_tools = (
+        {plan.agent_id: structs.replace(lock, servers=servers)} if servers else {}
+    )
+    registries = structs.replace(
+        plan.snapshot, locks=LayeredMapping((with_tools, plan.snapshot.locks))
+    )
+    # Each stretch has a plan of its own, as then: what plugins registered is never
+    # shared.
     found = resolve(registries, plan.agent_id, plan.callers, is_dry_run=True).execution
     assert isinstance(found, ResolvedAgent)  # noqa: S101 - it was a moment ago
     return found
 
 
-def _recorded_server(server: ServerTools, known: Mapping[str, Descriptor], *, is_same_lock: bool) -> ServerTools:
-    of_server = {tool_id: each for tool_id, each in known.items() if each.source == f"server {server.server}"}
-    # Nothing is recorded of this server, and the lock is another one: the present entry is all that is known.
+def _recorded_server(
+    server: ServerTools, known: Mapping[str, Descriptor], *, is_same_lock: bool
+) -> ServerTools:
+    of_server = {
+        tool_id: each
+        for tool_id, each in known.items()
+        if each.source == f"server {server.server}"
+    }
+    # Nothing is recorded of this server, and the lock is another one: the present entry
+    # is all that is known.
     if not (of_server or is_same_lock):
         return server
     unknown: dict[str, None] = {}
     if not is_same_lock and server.is_mapped:
-        of_server = {tool_id: each for tool_id, each in of_server.items() if tool_id in server.tools}
-        # A tool that the lock opens now and did not open then has no definition yet. Under the recorded lock, it is one
-        # that the server did not have.
-        unknown = {tool_id: None for tool_id in server.tools if tool_id not in of_server}
+        of_server = {
+            tool_id: each
+            for tool_id, each in of_server.items()
+            if tool_id in server.tools
+        }
+        # A tool that the lock opens now and did not open then has no definition yet.
+        # Under the recorded lock, it is one that the server did not have.
+        unknown = {
+            tool_id: None for tool_id in server.tools if tool_id not in of_server
+        }
     scopes = {tool_id: each.scopes for tool_id, each in of_server.items()}
-    return structs.replace(server, tools={**of_server, **unknown}, scopes={**server.scopes, **scopes}, is_mapped=True)
+    return structs.replace(
+        server,
+        tools={**of_server, **unknown},
+        scopes={**server.scopes, **scopes},
+        is_mapped=True,
+    )
 
 
 def _servers_of(agent: ResolvedAgent) -> tuple[str, ...]:
@@ -251,7 +323,11 @@ def _new_tools_difference(course: Course, agent: ResolvedAgent) -> Difference | 
     """The tools of servers that were not there then: a question would show them, if their definitions were known."""
     before, after = course.stretch.plan, course.plan
     known = {tool_id for tool_id, *_ in before.get("tools", ())}
-    added = [tool.id for tool in agent.tools.values() if tool.descriptor is None and tool.id not in known]
+    added = [
+        tool.id
+        for tool in agent.tools.values()
+        if tool.descriptor is None and tool.id not in known
+    ]
     added += [f"tools of {server}" for server in agent.unconnected]
     if not before or not added:
         return None

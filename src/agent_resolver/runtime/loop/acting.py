@@ -17,12 +17,14 @@ async def renew_caller(run: LiveRun) -> Termination | None:
     does not come back within the run.
     """
     caller = run.context.caller
-    # Most callers have no token that expires: each round comes by here, and need not ask for the time.
+    # Most callers have no token that expires: each round comes by here, and need not
+    # ask for the time.
     if caller.expires_at is None or not is_expired(caller, run.registry.now()):
         return None
     problem, remedy = "No worker acts for them", "let one: docs/identity.md"
     if run.worker is not None:
-        # To get a token may take long, and steps that were put off must be on the disk before that.
+        # To get a token may take long, and steps that were put off must be on the disk
+        # before that.
         await keep_steps(run)
         try:
             acting = await run.worker.caller()
@@ -32,7 +34,10 @@ async def renew_caller(run: LiveRun) -> Termination | None:
             run.context = structs.replace(run.context, caller=narrowed(caller, acting))
             if not is_expired(run.context.caller, run.registry.now()):
                 return None
-            problem, remedy = f"The token of {acting.id} has expired too", "set the clocks"
+            problem, remedy = (
+                f"The token of {acting.id} has expired too",
+                "set the clocks",
+            )
     expired = f"The token of {caller.via or caller.id} expired at {caller.expires_at}"
     message = f"{expired}. {problem}. Resume the run with a new token, or {remedy}"
     return Termination(reason="error", code=TOKEN_EXPIRED, message=message)

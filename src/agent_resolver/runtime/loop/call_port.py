@@ -30,11 +30,15 @@ class CallPort(Protocol):
         """The time by which the tokens of callers expire."""
         ...
 
-    def start_call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Awaitable[Outcome]:
+    def start_call(
+        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Awaitable[Outcome]:
         """Start a call, and return what waits for its outcome."""
         ...
 
-    async def call(self, tool_id: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+    async def call(
+        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> Outcome:
         """Call a tool."""
         ...
 
@@ -43,7 +47,11 @@ class CallPort(Protocol):
         ...
 
     async def clarify(
-        self, tool_id: str, arguments: Mapping[str, Any], question: str, context: CallContext
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        question: str,
+        context: CallContext,
     ) -> str | Pending | Failed:
         """Ask a person about a call that cannot be made as it is."""
         ...

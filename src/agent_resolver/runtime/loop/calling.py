@@ -18,7 +18,13 @@ from agent_resolver.runtime.hook import Block, End, PlannedCall, SetResult, Susp
 from agent_resolver.runtime.journal.fold import DamagedJournal
 from agent_resolver.runtime.loop.acting import renew_caller
 from agent_resolver.runtime.loop.emitter import SinkFailed
-from agent_resolver.runtime.loop.journaling import LEASE_LOST, TAKEN_OVER, broken_journal, keep_steps, lost_lease
+from agent_resolver.runtime.loop.journaling import (
+    LEASE_LOST,
+    TAKEN_OVER,
+    broken_journal,
+    keep_steps,
+    lost_lease,
+)
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.phase import run_phase
 from agent_resolver.runtime.loop.spending import check_calls
@@ -34,7 +40,9 @@ _MOST_LOOK_SECONDS: Final = 1.0
 """The shortest and the longest time between two looks at a call that is under way in another process."""
 INTERRUPTED: Final = "interrupted"
 """The code of a run that stopped here, and can be taken up again from its journal."""
-INTERRUPTED_HERE: Final = Termination(reason="cancelled", code=INTERRUPTED, message="The run was interrupted")
+INTERRUPTED_HERE: Final = Termination(
+    reason="cancelled", code=INTERRUPTED, message="The run was interrupted"
+)
 _NO_REASON: Final = "a plugin asks before this call"
 GIVEN_BACK: Final = (
     "The arguments do not follow the schema: ",
@@ -43,7 +51,8 @@ GIVEN_BACK: Final = (
 """The text that a model reads before and after the faults of its arguments."""
 PERSON_SAYS: Final = "A person was asked about this call, and says: "
 _UNKNOWN: Final = (
-    "The run was interrupted while this call was on its way: it may have been done. Look before you repeat it."
+    "The run was interrupted while this call was on its way: it may have been done. "
+    "Look before you repeat it."
 )
 
 CallEnding = Literal["done", "failed", "pending", "blocked", "set", "interrupted"]
@@ -74,12 +83,18 @@ async def make_calls(run: LiveRun) -> Termination | None:
     A call that waits for a person stays open, and so do those after it: when the run goes on, they are made.
     """
     while run.state.open_calls:
-        # If neither the caller nor a worker has a valid token, the registry refuses the call and records that.
+        # If neither the caller nor a worker has a valid token, the registry refuses the
+        # call and records that.
         await renew_caller(run)
-        # Two steps, and not one within the other: thousands of runs may wait in the second.
+        # Two steps, and not one within the other: thousands of runs may wait in the
+        # second.
         end = cancelled(run)
         opened = end or await _open_call(run, run.state.open_calls[0])
-        end = await _execute_call(run, opened) if isinstance(opened, OpenedCall) else opened
+        end = (
+            await _execute_call(run, opened)
+            if isinstance(opened, OpenedCall)
+            else opened
+        )
         if end:
             return end
     return None
@@ -109,21 +124,27 @@ async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination 
     if isinstance(arguments, tuple):
         return await _give_back(run, asked, BadCall(tool_id, {}, arguments))
     try:
-        # Hooks are shown a copy that cannot be changed: what they judge is what the tool is given.
+        # Hooks are shown a copy that cannot be changed: what they judge is what the
+        # tool is given.
         call = PlannedCall(asked.id, tool_id, freeze(arguments))
     except RecursionError:
-        return await _give_back(run, asked, BadCall(tool_id, {}, ("arguments: nested too deeply",)))
-    # The gate comes before the budget: a call that a hook blocks or answers uses up none of it.
+        return await _give_back(
+            run, asked, BadCall(tool_id, {}, ("arguments: nested too deeply",))
+        )
+    # The gate comes before the budget: a call that a hook blocks or answers uses up
+    # none of it.
     gated = await run_phase(run, "tool_gate", call=call)
     if isinstance(gated.gate, Block):
         return await _block(run, call, gated.gate)
     if isinstance(gated.gate, SetResult):
         await _set_result(run, call, gated.gate)
         return ended(gated.end)
-    # Hooks may end the run in this phase without blocking the call, which then stays open and is not made.
+    # Hooks may end the run in this phase without blocking the call, which then stays
+    # open and is not made.
     if gated.end:
         return ended(gated.end)
-    # A plugin that gives no reason asks all the same: without words the call would pass.
+    # A plugin that gives no reason asks all the same: without words the call would
+    # pass.
     reason = gated.gate.reason or _NO_REASON if isinstance(gated.gate, Suspend) else ""
     return await check_calls(run, tool_id) or OpenedCall(call, arguments, reason)
 
@@ -137,18 +158,21 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     4. Every other outcome is for the model to read.
     """
     call = opened.call
-    # The budget was checked before: a call that it refuses never reaches the hooks of this phase.
+    # The budget was checked before: a call that it refuses never reaches the hooks of
+    # this phase.
     before = await run_phase(run, "before_tool_execute", call=call)
     if before.end:
         return ended(before.end)
     if run.emitter.is_heard:
         await _send_start(run, call)
     context = _context_of(run, call, opened.reason)
-    # Counted before its end, so that failed calls count; it is taken back where the call will be made again.
+    # Counted before its end, so that failed calls count; it is taken back where the
+    # call will be made again.
     run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
     try:
         outcome = await run.registry.start_call(call.tool, opened.arguments, context)
-        # The failure may only mean that another process has made, or still makes, this call under the same key.
+        # The failure may only mean that another process has made, or still makes, this
+        # call under the same key.
         if isinstance(outcome, Failed):
             outcome = await _settled_outcome(run, opened, context, outcome)
     except asyncio.CancelledError:
@@ -165,8 +189,13 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
         run.state.calls[call.tool] -= 1
         return await _suspend(run, call.id, call.tool, outcome)
     if isinstance(outcome, Failed) and _is_about_arguments(outcome):
-        return await _give_back(run, run.state.open_calls[0], BadCall(call.tool, opened.arguments, outcome.details))
-    # A call that fits clears the mark: the next one that does not fit goes to the model first, not to a person.
+        return await _give_back(
+            run,
+            run.state.open_calls[0],
+            BadCall(call.tool, opened.arguments, outcome.details),
+        )
+    # A call that fits clears the mark: the next one that does not fit goes to the model
+    # first, not to a person.
     run.state.repairs.pop(call.tool, None)
     if run.journal is not None and isinstance(outcome, Done):
         # The ledger has the result: the journal refers to it in place of a copy.
@@ -178,10 +207,14 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
 
 def ended(end: End | None) -> Termination | None:
     """The end of a run that a hook asked for."""
-    return Termination(reason=end.reason, code=end.code, message=end.message) if end else None
+    return (
+        Termination(reason=end.reason, code=end.code, message=end.message)
+        if end
+        else None
+    )
 
 
-# The call -------------------------------------------------------------------------------------------------------------
+# The call -----------------------------------------------------------------------------
 
 
 def _tool_id_of(run: LiveRun, name: str) -> str:
@@ -192,14 +225,21 @@ def _tool_id_of(run: LiveRun, name: str) -> str:
 def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
     """The arguments that the model wrote, or what is wrong with them. They are never completed by a guess."""
     try:
-        # An empty text means an empty object: a call of a tool without parameters may have no arguments.
-        arguments = msgspec.json.decode(asked.arguments) if asked.arguments.strip() else {}
+        # An empty text means an empty object: a call of a tool without parameters may
+        # have no arguments.
+        arguments = (
+            msgspec.json.decode(asked.arguments) if asked.arguments.strip() else {}
+        )
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return (f"arguments: not JSON: {error}",)
-    return arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
+    return (
+        arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
+    )
 
 
-async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContext, outcome: Outcome) -> Outcome:
+async def _settled_outcome(
+    run: LiveRun, opened: OpenedCall, context: CallContext, outcome: Outcome
+) -> Outcome:
     """The outcome of a call that was made before the run was interrupted.
 
     One that was on its way then may still be: its outcome is waited for. One that only a person knows the end of waits
@@ -210,15 +250,18 @@ async def _settled_outcome(run: LiveRun, opened: OpenedCall, context: CallContex
     # The ledger says that another process makes this call and has not ended it.
     while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
         is_over = False
-        # The wait may take long, and steps that were put off must not stay off the disk for all of it.
+        # The wait may take long, and steps that were put off must not stay off the disk
+        # for all of it.
         await keep_steps(run)
         while not is_over:
             await asyncio.sleep(seconds)
-            # The pause doubles up to a bound: a call that is almost done is seen soon, and a long one costs few looks.
+            # The pause doubles up to a bound: a call that is almost done is seen soon,
+            # and a long one costs few looks.
             seconds = min(seconds * 2, _MOST_LOOK_SECONDS)
             # Each call is recorded, and a look is not.
             is_over = not await run.registry.is_under_way(call.tool, context)
-        # Under the same key, the registry returns what the call came to, or asks for a person who knows.
+        # Under the same key, the registry returns what the call came to, or asks for a
+        # person who knows.
         outcome = await run.registry.call(call.tool, arguments, context)
     if isinstance(outcome, Failed) and outcome.question is not UNSET:
         return _waits_for_answer(outcome, outcome.question)
@@ -242,11 +285,15 @@ async def _send_outcome(run: LiveRun, opened: OpenedCall, outcome: Outcome) -> N
     if isinstance(outcome, Done):
         await _send_end(run, call.id, call.tool, "done")
     elif isinstance(outcome, Failed) and not _is_about_arguments(outcome):
-        words = _without_secret_fields(run, call.tool, opened.arguments, outcome.message)
+        words = _without_secret_fields(
+            run, call.tool, opened.arguments, outcome.message
+        )
         await _send_end(run, call.id, call.tool, "failed", outcome.code.value, words)
 
 
-def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str) -> str:
+def _without_secret_fields(
+    run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str
+) -> str:
     """What is said of a call, without what stands in secret fields of its arguments: a tool may repeat it."""
     values = run.registry.secret_arguments_of(tool_id).values_in(arguments)
     (told,) = redacted([words], tuple(Secret("", value) for value in values))
@@ -255,7 +302,9 @@ def _without_secret_fields(run: LiveRun, tool_id: str, arguments: Mapping[str, A
 
 async def _send_start(run: LiveRun, call: PlannedCall) -> None:
     shown = run.registry.secret_arguments_of(call.tool).mask(call.arguments)
-    await run.emitter.send(ToolStarted, run.round, call=call.id, tool=call.tool, arguments=shown)
+    await run.emitter.send(
+        ToolStarted, run.round, call=call.id, tool=call.tool, arguments=shown
+    )
 
 
 def _note_interruption(run: LiveRun, call: PlannedCall) -> None:
@@ -277,7 +326,8 @@ def _context_of(run: LiveRun, call: PlannedCall, reason: str) -> CallContext:
     changes: dict[str, Any] = {}
     if run.journal is not None:
         changes["lease"] = run.journal.lease
-    # The key counts the calls that are open, so that a run which goes on finds the call it made before.
+    # The key counts the calls that are open, so that a run which goes on finds the call
+    # it made before.
     if run.registry.is_recorded:
         changes["key"] = call_key(run.state, len(run.state.open_calls), call.id)
     if reason:
@@ -294,24 +344,48 @@ class CallProgress(Struct, frozen=True):
     call: PlannedCall
     asked: ToolCall
 
-    async def __call__(self, done: float, total: float | None = None, message: str | None = None) -> None:
+    async def __call__(
+        self, done: float, total: float | None = None, message: str | None = None
+    ) -> None:
         """Send it."""
         run, call, open_calls = self.run, self.call, self.run.state.open_calls
         if not open_calls or open_calls[0] is not self.asked:
             return  # The call has ended, and something of its tool still runs.
-        told = _without_secret_fields(run, call.tool, call.arguments, message) if message else message
-        # The tool is not to blame for a sink that fails: the loop finds out at its next event.
+        told = (
+            _without_secret_fields(run, call.tool, call.arguments, message)
+            if message
+            else message
+        )
+        # The tool is not to blame for a sink that fails: the loop finds out at its next
+        # event.
         with suppress(SinkFailed):
             await run.emitter.send(
-                ToolProgressed, run.round, call=call.id, tool=call.tool, done=done, total=total, message=told
+                ToolProgressed,
+                run.round,
+                call=call.id,
+                tool=call.tool,
+                done=done,
+                total=total,
+                message=told,
             )
 
 
 async def _send_end(  # noqa: PLR0913, PLR0917 - the fields of one event
-    run: LiveRun, call_id: str, tool_id: str, outcome: CallEnding, code: str = "", message: str = ""
+    run: LiveRun,
+    call_id: str,
+    tool_id: str,
+    outcome: CallEnding,
+    code: str = "",
+    message: str = "",
 ) -> None:
     await run.emitter.send(
-        ToolEnded, run.round, call=call_id, tool=tool_id, outcome=outcome, code=code, message=message
+        ToolEnded,
+        run.round,
+        call=call_id,
+        tool=tool_id,
+        outcome=outcome,
+        code=code,
+        message=message,
     )
 
 
@@ -321,15 +395,17 @@ def _answer_call(run: LiveRun, text: str) -> None:
     run.state.messages.append(tool_message(call.id, text))
 
 
-# Calls that do not end with a result ----------------------------------------------------------------------------------
+# Calls that do not end with a result --------------------------------------------------
 
 
 async def _block(run: LiveRun, call: PlannedCall, gate: Block) -> Termination:
     """The call is not made, which is recorded, and the run ends."""
-    # The record comes before the event: a sink that fails must not keep the denial out of the audit.
+    # The record comes before the event: a sink that fails must not keep the denial out
+    # of the audit.
     await run.registry.deny(call.tool, gate.reason, run.context)
     await _send_end(run, call.id, call.tool, "blocked", "blocked", gate.reason)
-    # Even a blocked call gets a result: its conversation may go on, and no model takes a call without one.
+    # Even a blocked call gets a result: its conversation may go on, and no model takes
+    # a call without one.
     _answer_call(run, gate.reason)
     return Termination(reason="blocked", code="blocked", message=gate.reason)
 
@@ -347,10 +423,13 @@ async def _set_result(run: LiveRun, call: PlannedCall, gate: SetResult) -> None:
     _answer_call(run, text)
 
 
-async def _suspend(run: LiveRun, call_id: str, tool_id: str, pending: Pending) -> Termination:
+async def _suspend(
+    run: LiveRun, call_id: str, tool_id: str, pending: Pending
+) -> Termination:
     if run.is_interrupted:
-        # The process that takes the run up makes the call again, and waits then. An agent that this one delegates to
-        # was interrupted with it, and waits for no person.
+        # The process that takes the run up makes the call again, and waits then. An
+        # agent that this one delegates to was interrupted with it, and waits for no
+        # person.
         return INTERRUPTED_HERE
     run.pending = pending
     await _send_end(run, call_id, tool_id, "pending", pending.code, pending.message)
@@ -365,12 +444,20 @@ def _is_about_arguments(outcome: Failed) -> bool:
 async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination | None:
     """Let the model mend a call whose arguments do not fit, once; then ask a person, and never guess."""
     faults = "; ".join(bad.faults)
-    # The event hides secret fields; the model reads the faults as they are, since it wrote the arguments itself.
+    # The event hides secret fields; the model reads the faults as they are, since it
+    # wrote the arguments itself.
     told = _without_secret_fields(run, bad.tool, bad.arguments, faults)
     if _may_repair(run, bad.tool):
         # `join` puts the faults between the two halves of the text.
         message = faults.join(GIVEN_BACK)
-        await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
+        await _send_end(
+            run,
+            asked.id,
+            bad.tool,
+            "failed",
+            FailureCode.INPUT_VALIDATION_FAILED.value,
+            told,
+        )
         _answer_call(run, bounded(message))
         return None
     question = f"The model cannot fill in the arguments of {bad.tool}: {faults}. What should it do?"
@@ -379,10 +466,18 @@ async def _give_back(run: LiveRun, asked: ToolCall, bad: BadCall) -> Termination
     words = await run.registry.clarify(bad.tool, bad.arguments, question, run.context)
     if isinstance(words, Pending):
         return await _suspend(run, asked.id, bad.tool, words)
-    # A person has answered, so the next call that does not fit goes to the model first again.
+    # A person has answered, so the next call that does not fit goes to the model first
+    # again.
     run.state.repairs.pop(bad.tool, None)
     text = text_of(words) if isinstance(words, Failed) else f"{PERSON_SAYS}{words}"
-    await _send_end(run, asked.id, bad.tool, "failed", FailureCode.INPUT_VALIDATION_FAILED.value, told)
+    await _send_end(
+        run,
+        asked.id,
+        bad.tool,
+        "failed",
+        FailureCode.INPUT_VALIDATION_FAILED.value,
+        told,
+    )
     _answer_call(run, text)
     return None
 

@@ -37,7 +37,13 @@ class Emitter:
         """Send nothing any more: a tool that still runs may have something to tell after the run has ended."""
         self._sink = self._failure = None
 
-    async def send(self, event_type: type[RunEvent], round_number: int, /, **fields: Any) -> None:  # noqa: ANN401 - its fields
+    async def send(
+        self,
+        event_type: type[RunEvent],
+        round_number: int,
+        /,
+        **fields: Any,  # noqa: ANN401 - its fields
+    ) -> None:
         """Send an event of this kind.
 
         Raises:
@@ -49,17 +55,22 @@ class Emitter:
                 raise self._failure
             return
         self._number += 1
-        event = event_type(run=self._run, number=self._number, round=round_number, **fields)
+        event = event_type(
+            run=self._run, number=self._number, round=round_number, **fields
+        )
         try:
             taken = sink(event)
-            # Waited for before the next event is sent: a sink sees events one after the other.
+            # Waited for before the next event is sent: a sink sees events one after the
+            # other.
             if taken is not None:
                 await self._wait_for(taken)
         except TookTooLong as error:
             message = f"The sink took longer than {self._patience:g} s for one event"
             raise self._fail("sink_blocked", message) from error
         except (Exception, SystemExit) as error:
-            raise self._fail("sink_failed", f"The sink failed: {describe_exception(error)}") from error
+            raise self._fail(
+                "sink_failed", f"The sink failed: {describe_exception(error)}"
+            ) from error
 
     async def _wait_for(self, taken: Any) -> None:  # noqa: ANN401 - whatever a sink returns
         if not inspect.isawaitable(taken):
@@ -67,7 +78,8 @@ class Emitter:
         await settle(taken, self._patience)
 
     def _fail(self, code: str, message: str) -> SinkFailed:
-        # It is kept: an event may fail inside a tool's progress, where the loop does not see it.
+        # It is kept: an event may fail inside a tool's progress, where the loop does
+        # not see it.
         self._sink = None
         self._failure = SinkFailed(code, message)
         return self._failure

@@ -22,7 +22,8 @@ async def settle(waiting: Awaitable[Returned], seconds: float) -> Returned:
         ForeignCodeFailed: It took too long, cancelled itself, or asked the program to exit.
         asyncio.CancelledError: The run itself is being cancelled.
     """
-    # A scope of its own tells this limit from a `TimeoutError` that the code raises by itself.
+    # A scope of its own tells this limit from a `TimeoutError` that the code raises by
+    # itself.
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

@@ -50,7 +50,8 @@ async def note_reply(run: LiveRun, answer: ChatAnswer, cost: float | None) -> No
         return
     state = run.state
     state.seconds = round(run.seconds, 3)
-    # The conversation holds an answer to its question: whole, or in the pieces that it has so far.
+    # The conversation holds an answer to its question: whole, or in the pieces that it
+    # has so far.
     is_held = bool(state.pieces) or not state.is_asked
     reply = Reply(
         model=answer.model_id or answer.model,
@@ -104,10 +105,12 @@ async def note_end(run: LiveRun, result: RunResult) -> None:
         WriteStopped: It was to wait for such a question, and another process asked for its end.
     """
     journal = run.journal
-    # Nothing is written once a step was lost: another process may add the entries, or the state cannot be used.
+    # Nothing is written once a step was lost: another process may add the entries, or
+    # the state cannot be used.
     if journal is None or run.is_journal_lost:
         return
-    # An interrupted run only gives up its lease: a journal without an end is one that can be taken up.
+    # An interrupted run only gives up its lease: a journal without an end is one that
+    # can be taken up.
     if run.is_interrupted:
         await _written(run, journal.release())
     else:
@@ -123,7 +126,9 @@ def lost_lease(run: LiveRun) -> JournalFailed:
 def broken_journal(run: LiveRun, error: Exception) -> JournalFailed:
     """The end of a run whose steps cannot be written down."""
     run.is_journal_lost = True
-    message = f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
+    message = (
+        f"The run cannot be recorded, and so it does not go on: {type(error).__name__}"
+    )
     return JournalFailed(STATE_UNAVAILABLE, message)
 
 
@@ -134,6 +139,7 @@ async def _written(run: LiveRun, writing: Awaitable[None]) -> None:
         raise lost_lease(run) from error
     except (ResolverError, OSError) as error:
         raise broken_journal(run, error) from error
-    # The write has read the row: another process may have asked there for the end of the run.
+    # The write has read the row: another process may have asked there for the end of
+    # the run.
     if run.journal is not None and run.journal.is_cancelling:
         run.is_cancelled = True

@@ -15,7 +15,13 @@ from agent_resolver.registry.pending_actions import TooManyQuestions
 from agent_resolver.registry.tool import CallContext
 from agent_resolver.registry.worker_identity import WorkerIdentity
 from agent_resolver.runtime.errors import StateFailure
-from agent_resolver.runtime.event import HandlerFailed, PlanWarned, RunEnded, RunStarted, Sink
+from agent_resolver.runtime.event import (
+    HandlerFailed,
+    PlanWarned,
+    RunEnded,
+    RunStarted,
+    Sink,
+)
 from agent_resolver.runtime.journal.journal import RunJournal
 from agent_resolver.runtime.loop.call_port import CallPort
 from agent_resolver.runtime.loop.calling import INTERRUPTED_HERE, cancelled, ended
@@ -45,7 +51,9 @@ from agent_resolver.schema.outcome import Pending
 from agent_resolver.storage.joint_writer import WriteStopped
 from agent_resolver.telemetry.ending import ReasoningEnd
 
-_TASK_CANCELLED: Final = Termination(reason="cancelled", message="The task of the run was cancelled")
+_TASK_CANCELLED: Final = Termination(
+    reason="cancelled", message="The task of the run was cancelled"
+)
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -139,7 +147,8 @@ class Lifecycle:
     def cancel(self) -> None:
         """End the run as cancelled, at the next point where it waits for something; from any thread."""
         self.run.is_cancelled = True
-        # Before `execute` there is no loop to wake: the flag ends the run before its first question.
+        # Before `execute` there is no loop to wake: the flag ends the run before its
+        # first question.
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._leave_scope)
 
@@ -175,8 +184,11 @@ class Lifecycle:
         if telemetry is not None:
             span = telemetry.begin_run(run.spec.id, run.classification, run.context)
             # What the run asks and calls belongs below it in the trace.
-            run.context = structs.replace(run.context, parent=telemetry.traceparent(span))
-        # Holds if even the first step is cancelled: every way out of the block has a termination.
+            run.context = structs.replace(
+                run.context, parent=telemetry.traceparent(span)
+            )
+        # Holds if even the first step is cancelled: every way out of the block has a
+        # termination.
         termination = _TASK_CANCELLED
         try:
             termination = await self._guarded(self._begin)
@@ -185,10 +197,12 @@ class Lifecycle:
             return await self._close(termination)
         except asyncio.CancelledError:
             if termination is _TASK_CANCELLED:
-                # The task of the caller is cancelled. A run that is kept does not end for that: it can go on later.
+                # The task of the caller is cancelled. A run that is kept does not end
+                # for that: it can go on later.
                 run.is_interrupted = run.journal is not None
                 termination = INTERRUPTED_HERE if run.is_interrupted else termination
-            # Plugins end their parts even now; the cancellation is passed on after that.
+            # Plugins end their parts even now; the cancellation is passed on after
+            # that.
             await self._close_despite_cancellation(termination)
             raise
         finally:
@@ -217,36 +231,43 @@ class Lifecycle:
         try:
             await note_end(run, result_of(run.save(), waiting, run.pending))
         except TooManyQuestions:
-            # Other processes have asked for the same caller meanwhile. The call is made again, and reports that.
+            # Other processes have asked for the same caller meanwhile. The call is made
+            # again, and reports that.
             run.pending = None
             return await self._guarded(partial(run_rounds, run))
         except JournalFailed as failure:
             return Termination(reason="error", code=failure.code, message=str(failure))
         except WriteStopped as error:
             return self._stopped_by(error)
-        # The end is in the journal together with the question, so `_send_end` must not write it again.
+        # The end is in the journal together with the question, so `_send_end` must not
+        # write it again.
         self._is_end_recorded = True
         return waiting
 
     async def _guarded(self, work: Callable[[], Awaitable[Termination]]) -> Termination:
         """How the run ends: whatever happens in it becomes a termination."""
         run = self.run
-        # A timeout can be entered only once, and a run comes here again after a question that could not be asked.
+        # A timeout can be entered only once, and a run comes here again after a
+        # question that could not be asked.
         self._scope = asyncio.timeout(None)
         try:
             async with self._scope:
-                # Earlier stretches have used a part of the budget, so only the rest of it is left.
+                # Earlier stretches have used a part of the budget, so only the rest of
+                # it is left.
                 if run.budget.max_seconds is not None:
                     left = max(0.0, run.budget.max_seconds - run.seconds)
                     self._scope.reschedule(asyncio.get_running_loop().time() + left)
                 return await work()
         except asyncio.CancelledError as error:
-            # Without a request to cancel this task, the exception was raised by code of others: that is a fault.
+            # Without a request to cancel this task, the exception was raised by code of
+            # others: that is a fault.
             if is_being_cancelled():
                 raise
             return _internal_error(error)
         except SinkFailed as failure:
-            return Termination(reason="cancelled", code=failure.code, message=str(failure))
+            return Termination(
+                reason="cancelled", code=failure.code, message=str(failure)
+            )
         except (StateFailure, RequestRefused, JournalFailed) as failure:
             return Termination(reason="error", code=failure.code, message=str(failure))
         except (TimeoutError, WriteStopped) as error:
@@ -256,11 +277,13 @@ class Lifecycle:
 
     def _stopped_by(self, error: TimeoutError | WriteStopped) -> Termination:
         if isinstance(error, WriteStopped):
-            # Another process asked for the end of the run, which was found before a call started.
+            # Another process asked for the end of the run, which was found before a
+            # call started.
             self.run.is_cancelled = True
         elif not self._scope.expired():
             return _internal_error(error)
-        # The scope also expires when the run is cancelled, and that reason comes before the budget.
+        # The scope also expires when the run is cancelled, and that reason comes before
+        # the budget.
         if end := cancelled(self.run):
             return end
         message = f"The budget of {self.run.budget.max_seconds:g} s is used up"
@@ -283,10 +306,14 @@ class Lifecycle:
         )
         for warning in agent.warnings:
             await run.emitter.send(
-                PlanWarned, run.round, code=warning.code.value, subject=warning.subject, message=warning.message
+                PlanWarned,
+                run.round,
+                code=warning.code.value,
+                subject=warning.subject,
+                message=warning.message,
             )
 
-    # Plugins ----------------------------------------------------------------------------------------------------------
+    # Plugins --------------------------------------------------------------------------
 
     async def _activate(self) -> None:
         """Let each plugin start its part, in order.
@@ -302,9 +329,13 @@ class Lifecycle:
             self._active += 1
             try:
                 await _call_if_there(active.plugin, "bind", patience, run.facts)
-                await _call_if_there(active.plugin, "on_activate", patience, run.spec, state)
+                await _call_if_there(
+                    active.plugin, "on_activate", patience, run.spec, state
+                )
             except (Exception, SystemExit) as error:
-                message = f"plugin {active.id} could not start: {describe_exception(error)}"
+                message = (
+                    f"plugin {active.id} could not start: {describe_exception(error)}"
+                )
                 raise StateFailure("plugin_failed", message) from error
 
     async def _close_despite_cancellation(self, termination: Termination) -> None:
@@ -322,7 +353,8 @@ class Lifecycle:
     async def _close(self, termination: Termination) -> RunResult:
         """End what was started, in reverse order, and say how the run ended."""
         run = self.run
-        # Each mark is cleared before its step, so that a close which is interrupted goes on with the next step.
+        # Each mark is cleared before its step, so that a close which is interrupted
+        # goes on with the next step.
         if self._has_started:
             self._has_started = False
             await self._run_end()
@@ -339,15 +371,20 @@ class Lifecycle:
 
     async def _run_end(self) -> None:
         try:
-            # Hooks of the end get less time than others: the run is over, and its caller waits for the result.
-            await settle(run_phase(self.run, "run_end"), self.run.patience.closing_seconds)
+            # Hooks of the end get less time than others: the run is over, and its
+            # caller waits for the result.
+            await settle(
+                run_phase(self.run, "run_end"), self.run.patience.closing_seconds
+            )
         except Exception as error:  # noqa: BLE001 - the plugins end their parts all the same
             await self._note("", "run_end", error)
 
     async def _deactivate(self, active: ActivePlugin) -> None:
         state = PluginState(active.id, self.run.values)
         try:
-            await _call_if_there(active.plugin, "on_deactivate", self.run.patience.closing_seconds, state)
+            await _call_if_there(
+                active.plugin, "on_deactivate", self.run.patience.closing_seconds, state
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the other plugins end their parts all the same
             await self._note(active.id, "on_deactivate", error)
 
@@ -355,17 +392,25 @@ class Lifecycle:
         message = describe_exception(error)
         # The sink may be the very part that failed.
         with suppress(SinkFailed):
-            await self.run.emitter.send(HandlerFailed, self.run.round, plugin=plugin, handler=handler, message=message)
+            await self.run.emitter.send(
+                HandlerFailed,
+                self.run.round,
+                plugin=plugin,
+                handler=handler,
+                message=message,
+            )
 
     async def _send_end(self, result: RunResult) -> None:
         if not self._is_end_recorded:
-            # Recorded before the event: a reader who saw the end must find it in the journal.
+            # Recorded before the event: a reader who saw the end must find it in the
+            # journal.
             await self._record_end(result)
             self._is_end_recorded = True
         if self._is_end_sent:
             return
         self._is_end_sent = True
-        # The run has ended; if its last event is not taken, that changes nothing about how.
+        # The run has ended; if its last event is not taken, that changes nothing about
+        # how.
         with suppress(SinkFailed):
             await self.run.emitter.send(
                 RunEnded,
@@ -402,7 +447,9 @@ def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:
     )
 
 
-async def _call_if_there(plugin: object, name: str, patience: float, /, *arguments: object) -> None:
+async def _call_if_there(
+    plugin: object, name: str, patience: float, /, *arguments: object
+) -> None:
     """Call a method that a plugin may leave out; it may be plain or asynchronous."""
     method = getattr(plugin, name, None)
     if method is None:
@@ -414,14 +461,24 @@ async def _call_if_there(plugin: object, name: str, patience: float, /, *argumen
 
 def _internal_error(error: BaseException) -> Termination:
     """The end of a run in which something broke that should not; its words may hold anything, so they are left out."""
-    return Termination(reason="error", code="internal", message=f"{type(error).__name__}{place_of(error)}")
+    return Termination(
+        reason="error",
+        code="internal",
+        message=f"{type(error).__name__}{place_of(error)}",
+    )
 
 
-def result_of(state: RunState, termination: Termination, pending: Pending | None = None) -> RunResult:
+def result_of(
+    state: RunState, termination: Termination, pending: Pending | None = None
+) -> RunResult:
     """The result of a run that ended in this state."""
     used = spent(state)
     # The last message may only make calls, so the newest one with words is looked for.
-    spoken = (message.text for message in reversed(state.messages) if message.role == "assistant")
+    spoken = (
+        message.text
+        for message in reversed(state.messages)
+        if message.role == "assistant"
+    )
     return RunResult(
         run=state.run,
         agent_id=state.agent_id,

@@ -94,13 +94,20 @@ class LiveRun:
         """Looks up agents that the user mentions; None where mentions are only text."""
         self.telemetry = _run_telemetry(registry)
         sensitivity = agent.limits.sensitivity
-        self.classification = CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
+        self.classification = (
+            CLASSIFICATION_OF[sensitivity] if sensitivity else "INTERNAL"
+        )
         """How sensitive the data of the run is, for those who watch it."""
-        # A run that goes on begins with the values it kept; a key that is new to the agent begins with its default.
-        self.values = KeyValues(agent.env.key_registrations, state.values, agent.env.key_defaults)
-        # The request may only narrow the budget of the spec: a caller cannot grant an agent more than its author did.
+        # A run that goes on begins with the values it kept; a key that is new to the
+        # agent begins with its default.
+        self.values = KeyValues(
+            agent.env.key_registrations, state.values, agent.env.key_defaults
+        )
+        # The request may only narrow the budget of the spec: a caller cannot grant an
+        # agent more than its author did.
         self.budget: RunBudget = agent.spec.budget.narrowed_by(request.budget)
-        # Compared once, because the budget is looked at before every question and most runs have none.
+        # Compared once, because the budget is looked at before every question and most
+        # runs have none.
         self.has_budget = self.budget != RunBudget()
         self.pending: Pending | None = None
         """What the run waits for, once it is suspended."""
@@ -116,7 +123,8 @@ class LiveRun:
         self.offers = _offers_of(agent)
         """The tools that the model is shown, by id."""
         self._clock = clock
-        # Earlier stretches count: the run may have been taken up again after a wait or a crash.
+        # Earlier stretches count: the run may have been taken up again after a wait or
+        # a crash.
         self._seconds_before = state.seconds
         self._started = clock()
 
@@ -166,9 +174,12 @@ def _offers_of(agent: ResolvedAgent) -> dict[str, ToolOffer]:
     offers = {}
     for tool_id, tool in agent.tools.items():
         descriptor = tool.descriptor
-        # A hidden tool is denied whatever its arguments are: offering it would lead to a call that ends the run.
+        # A hidden tool is denied whatever its arguments are: offering it would lead to
+        # a call that ends the run.
         if descriptor is not None and tool_id not in agent.hidden:
-            offers[tool_id] = ToolOffer(to_wire_name(tool_id), descriptor.description, descriptor.input_schema)
+            offers[tool_id] = ToolOffer(
+                to_wire_name(tool_id), descriptor.description, descriptor.input_schema
+            )
     return offers
 
 
@@ -219,9 +230,11 @@ class LiveFacts:
     def recent_texts(self) -> Sequence[str]:
         """The texts of the newest answers since the user said something, the newest last; 64 at most."""
         texts: list[str] = []
-        # Backwards, so that the cost is bounded by the history and not by the length of the conversation.
+        # Backwards, so that the cost is bounded by the history and not by the length of
+        # the conversation.
         for message in reversed(self._run.state.messages):
-            # Words of the user begin a new exchange: equal answers before and after them are not a loop.
+            # Words of the user begin a new exchange: equal answers before and after
+            # them are not a loop.
             if message.role == "user" or len(texts) == HISTORY:
                 break
             if message.role == "assistant":

@@ -48,12 +48,18 @@ async def definitions_due(run: LiveRun) -> tuple[Message, ...]:
     return tuple(found.values())
 
 
-async def _first_found(run: LiveRun, definitions: Definitions, uris: tuple[str, ...]) -> tuple[str, str] | Unresolved:
+async def _first_found(
+    run: LiveRun, definitions: Definitions, uris: tuple[str, ...]
+) -> tuple[str, str] | Unresolved:
     """The first of these addresses that an agent has, with its text; they are readings of one mention."""
     for uri in uris:
         try:
-            # The lookup knows the caller, and finds no agent that the caller may not see.
-            text: object = await settle(definitions.definition(uri, run.context.caller), run.patience.hook_seconds)
+            # The lookup knows the caller, and finds no agent that the caller may not
+            # see.
+            text: object = await settle(
+                definitions.definition(uri, run.context.caller),
+                run.patience.hook_seconds,
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others
             # Its words may hold anything, and the run goes on without the definition.
             message = f"The agent cannot be looked up: {type(error).__name__}{place_of(error)}"
@@ -62,13 +68,23 @@ async def _first_found(run: LiveRun, definitions: Definitions, uris: tuple[str, 
             continue
         # A lone surrogate counts as one byte here, where encoding it would fail.
         if len(text.encode(errors="replace")) > MAX_DEFINITION_BYTES:
-            return Unresolved(uri, "too_large", f"Its definition is larger than {MAX_DEFINITION_BYTES:,} bytes")
+            return Unresolved(
+                uri,
+                "too_large",
+                f"Its definition is larger than {MAX_DEFINITION_BYTES:,} bytes",
+            )
         return uri, text
-    return Unresolved(uris[-1], "unknown", f"No agent `{shorten(uris[-1], _MAX_SHOWN)}`")
+    return Unresolved(
+        uris[-1], "unknown", f"No agent `{shorten(uris[-1], _MAX_SHOWN)}`"
+    )
 
 
 async def _report(run: LiveRun, unresolved: Unresolved) -> None:
     mention = shorten(unresolved.mention, _MAX_SHOWN)
     await run.emitter.send(
-        MentionUnresolved, run.round, mention=mention, code=unresolved.code, message=unresolved.message
+        MentionUnresolved,
+        run.round,
+        mention=mention,
+        code=unresolved.code,
+        message=unresolved.message,
     )

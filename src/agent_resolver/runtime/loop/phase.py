@@ -80,20 +80,30 @@ async def run_phase(
     # Most phases have no hook, and only a hook needs a context.
     if not hooks:
         return NOTHING
-    context = PhaseContext(phase=phase, run=run.facts, state=run.snapshot(), answer=answer, call=call, outcome=outcome)
+    context = PhaseContext(
+        phase=phase,
+        run=run.facts,
+        state=run.snapshot(),
+        answer=answer,
+        call=call,
+        outcome=outcome,
+    )
     said = await _call_hooks(run, hooks, context)
-    # Nothing is merged yet, so the second pass begins with the state as the phase found it; the first commands are
-    # dropped.
+    # Nothing is merged yet, so the second pass begins with the state as the phase found
+    # it; the first commands are dropped.
     if _has_clash(run, said):
         said = await _call_in_turn(run, hooks, context)
     else:
-        # Merged in the order of registration: which hook finished first must not decide what an `append` key holds.
+        # Merged in the order of registration: which hook finished first must not decide
+        # what an `append` key holds.
         for plugin, command in said:
             run.values.update(plugin, command.updates)
     return await _carry_out(run, context, said)
 
 
-async def _call_hooks(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext) -> list[Said]:
+async def _call_hooks(
+    run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext
+) -> list[Said]:
     """What the hooks say, in the order in which they were registered; asynchronous ones run at the same time.
 
     All of them come to their end, also if one fails: nothing of a phase runs on after it.
@@ -101,19 +111,29 @@ async def _call_hooks(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseC
     Raises:
         StateFailure: Hooks failed; that of the first of them.
     """
-    # Plain hooks do their work here, one after the other; an asynchronous hook only hands over its awaitable.
+    # Plain hooks do their work here, one after the other; an asynchronous hook only
+    # hands over its awaitable.
     returned = [_call_hook(hook, context) for hook in hooks]
     waiting = [place for place, each in enumerate(returned) if _is_awaitable(each)]
     if waiting:
         patience = run.patience.hook_seconds
-        settling = [_settled(hooks[place].plugin, returned[place], patience) for place in waiting]
+        settling = [
+            _settled(hooks[place].plugin, returned[place], patience)
+            for place in waiting
+        ]
         # One alone needs no task of its own.
-        answers = [await settling[0]] if len(settling) == 1 else await asyncio.gather(*settling)
-        # `gather` keeps the order of its arguments, so each answer goes back to the place of its hook.
+        answers = (
+            [await settling[0]]
+            if len(settling) == 1
+            else await asyncio.gather(*settling)
+        )
+        # `gather` keeps the order of its arguments, so each answer goes back to the
+        # place of its hook.
         for place, answer in zip(waiting, answers, strict=True):
             returned[place] = answer
     said: list[Said] = []
-    # Failures are raised only here, once all hooks have ended, and the first in registration order wins.
+    # Failures are raised only here, once all hooks have ended, and the first in
+    # registration order wins.
     for hook, answer in zip(hooks, returned, strict=True):
         command = _checked(hook.plugin, answer)
         if command is not None:
@@ -131,7 +151,11 @@ def _call_hook(hook: TaggedHook, context: PhaseContext) -> object:
 
 def _is_awaitable(returned: object) -> TypeGuard[Awaitable[object]]:
     # The usual answers come first: `inspect` takes ten times as long.
-    return returned is not None and not isinstance(returned, Command) and inspect.isawaitable(returned)
+    return (
+        returned is not None
+        and not isinstance(returned, Command)
+        and inspect.isawaitable(returned)
+    )
 
 
 async def _settled(plugin: str, waiting: Any, patience: float) -> object:  # noqa: ANN401 - whatever a hook returned
@@ -144,7 +168,9 @@ async def _settled(plugin: str, waiting: Any, patience: float) -> object:  # noq
 def _hook_failure(plugin: str, error: BaseException) -> StateFailure:
     if isinstance(error, StateFailure):
         return error
-    return StateFailure("hook_failed", f"plugin {plugin}: a hook failed: {describe_exception(error)}")
+    return StateFailure(
+        "hook_failed", f"plugin {plugin}: a hook failed: {describe_exception(error)}"
+    )
 
 
 def _checked(plugin: str, returned: object) -> Command | None:
@@ -159,7 +185,9 @@ def _checked(plugin: str, returned: object) -> Command | None:
         raise returned
     if not isinstance(returned, Command):
         kind = type(returned).__name__
-        raise StateFailure("hook_failed", f"plugin {plugin}: a hook returned a `{kind}`, not a Command")
+        raise StateFailure(
+            "hook_failed", f"plugin {plugin}: a hook returned a `{kind}`, not a Command"
+        )
     for name, kinds in _FIELDS.items():
         value = getattr(returned, name)
         if not isinstance(value, kinds):
@@ -167,7 +195,8 @@ def _checked(plugin: str, returned: object) -> Command | None:
             raise StateFailure("hook_failed", message)
     _require_each(plugin, returned.actions, ScheduledAction)
     _require_each(plugin, returned.effects, Effect)
-    # A gate that sets a result may hold any JSON value, which is checked where the result is written.
+    # A gate that sets a result may hold any JSON value, which is checked where the
+    # result is written.
     for part in (returned.gate, returned.end):
         if isinstance(part, Block | Suspend | End):
             _require_words(plugin, part)
@@ -177,14 +206,17 @@ def _checked(plugin: str, returned: object) -> Command | None:
 def _require_words(plugin: str, part: Block | Suspend | End) -> None:
     """What ends a run or lets it wait is shown to people, and kept."""
     try:
-        # The round trip checks the types of the fields, which a struct that is made in Python does not do.
+        # The round trip checks the types of the fields, which a struct that is made in
+        # Python does not do.
         msgspec.convert(msgspec.to_builtins(part), type(part))
     except (TypeError, ValueError, RecursionError) as error:
         message = f"plugin {plugin}: a Command has a {type(part).__name__} that is not valid: {error}"
         raise StateFailure("hook_failed", message) from error
 
 
-def _require_each(plugin: str, asked: Sequence[object], kind: type[ScheduledAction | Effect]) -> None:
+def _require_each(
+    plugin: str, asked: Sequence[object], kind: type[ScheduledAction | Effect]
+) -> None:
     for each in asked:
         if not isinstance(each, kind) or not isinstance(each.name, str):
             message = f"plugin {plugin}: a Command asks for a `{type(each).__name__}`, not for a {kind.__name__}"
@@ -202,10 +234,13 @@ def _has_clash(run: LiveRun, said: Sequence[Said]) -> bool:
     return False
 
 
-async def _call_in_turn(run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext) -> list[Said]:
+async def _call_in_turn(
+    run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext
+) -> list[Said]:
     said: list[Said] = []
     for hook in hooks:
-        # A snapshot for each hook: it must see the updates of those before it, or the last one would silently win.
+        # A snapshot for each hook: it must see the updates of those before it, or the
+        # last one would silently win.
         fresh = structs.replace(context, state=run.snapshot())
         for plugin, command in await _call_hooks(run, [hook], fresh):
             run.values.update(plugin, command.updates)
@@ -213,9 +248,12 @@ async def _call_in_turn(run: LiveRun, hooks: Sequence[TaggedHook], context: Phas
     return said
 
 
-async def _carry_out(run: LiveRun, context: PhaseContext, said: list[Said]) -> PhaseResult:
+async def _carry_out(
+    run: LiveRun, context: PhaseContext, said: list[Said]
+) -> PhaseResult:
     """Carry out the actions of commands, those that they lead to, and all effects."""
-    # Effects, the gate and the end come from all commands, those that action handlers return included.
+    # Effects, the gate and the end come from all commands, those that action handlers
+    # return included.
     commands = [command for _, command in said]
     actions = _actions_of(commands)
     count = 0
@@ -232,20 +270,29 @@ async def _carry_out(run: LiveRun, context: PhaseContext, said: list[Said]) -> P
     if actions:
         message = f"Actions of {context.phase} led to further actions without end"
         raise StateFailure("phase_run_loop_exceeded", message)
-    # Effects reach outside of the run, so they wait until no action of the phase can fail it any longer.
+    # Effects reach outside of the run, so they wait until no action of the phase can
+    # fail it any longer.
     for command in commands:
         for effect in command.effects:
             await _handle_effect(run, context, effect)
-    # Of several ends the first counts, in the order of the hooks and then of the handlers.
-    return PhaseResult(_strongest_gate(commands), next((each.end for each in commands if each.end), None))
+    # Of several ends the first counts, in the order of the hooks and then of the
+    # handlers.
+    return PhaseResult(
+        _strongest_gate(commands),
+        next((each.end for each in commands if each.end), None),
+    )
 
 
 def _actions_of(commands: Sequence[Command]) -> list[ScheduledAction]:
     return [action for command in commands for action in command.actions]
 
 
-async def _handle_action(run: LiveRun, context: PhaseContext, action: ScheduledAction) -> Command | None:
-    handler = _handler_of(run.agent.env.scheduled_action_handlers, action.name, "scheduled action")
+async def _handle_action(
+    run: LiveRun, context: PhaseContext, action: ScheduledAction
+) -> Command | None:
+    handler = _handler_of(
+        run.agent.env.scheduled_action_handlers, action.name, "scheduled action"
+    )
     fresh = structs.replace(context, state=run.snapshot())
     command = await _handle(run, handler, action, fresh)
     # Handlers run one at a time, so an exclusive key needs no second pass here.
@@ -259,15 +306,23 @@ async def _handle_effect(run: LiveRun, context: PhaseContext, effect: Effect) ->
     await _handle(run, handler, effect, structs.replace(context, state=run.snapshot()))
 
 
-def _handler_of(handlers: Mapping[str, TaggedHandler], name: str, kind: str) -> TaggedHandler:
+def _handler_of(
+    handlers: Mapping[str, TaggedHandler], name: str, kind: str
+) -> TaggedHandler:
     handler = handlers.get(name)
     if handler is None:
-        raise StateFailure(f"unknown_{kind.replace(' ', '_')}_handler", f"No plugin handles the {kind} {name!r}")
+        raise StateFailure(
+            f"unknown_{kind.replace(' ', '_')}_handler",
+            f"No plugin handles the {kind} {name!r}",
+        )
     return handler
 
 
 async def _handle(
-    run: LiveRun, handler: TaggedHandler, asked: ScheduledAction | Effect, context: PhaseContext
+    run: LiveRun,
+    handler: TaggedHandler,
+    asked: ScheduledAction | Effect,
+    context: PhaseContext,
 ) -> Command | None:
     """What a handler says; one that fails is noted, and what it was asked for is not tried again."""
     try:
@@ -276,9 +331,16 @@ async def _handle(
             returned = await settle(returned, run.patience.hook_seconds)
         return _checked(handler.plugin, returned)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is code of a plugin author
-        # Unlike a failed hook, a failed handler does not end the run: this event is all that tells of it.
+        # Unlike a failed hook, a failed handler does not end the run: this event is all
+        # that tells of it.
         message = describe_exception(error)
-        await run.emitter.send(HandlerFailed, run.round, plugin=handler.plugin, handler=asked.name, message=message)
+        await run.emitter.send(
+            HandlerFailed,
+            run.round,
+            plugin=handler.plugin,
+            handler=asked.name,
+            message=message,
+        )
         return None
 
 

@@ -25,7 +25,11 @@ from agent_resolver.runtime.loop.foreign_code import is_being_cancelled
 from agent_resolver.runtime.loop.journaling import note_question, note_reply
 from agent_resolver.runtime.loop.live_run import LiveRun
 from agent_resolver.runtime.loop.mentioned import definitions_due
-from agent_resolver.runtime.loop.sound_answer import RequestRefused, require_length, sound_answer
+from agent_resolver.runtime.loop.sound_answer import (
+    RequestRefused,
+    require_length,
+    sound_answer,
+)
 from agent_resolver.runtime.loop_action import LOOP_ACTIONS, NextQuestion, next_question
 from agent_resolver.runtime.mention import first_unanswered
 from agent_resolver.runtime.message import MediaBlock, Message, user_message
@@ -55,7 +59,8 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
     whole: ChatAnswer | None = None
 
     def forget_asked() -> None:
-        # What hooks asked for counts for one question alone, also if there was no answer.
+        # What hooks asked for counts for one question alone, also if there was no
+        # answer.
         if asked is not None:
             run.values.reset([action.key for action in LOOP_ACTIONS])
 
@@ -63,14 +68,18 @@ async def ask_model(run: LiveRun) -> ChatAnswer:
         nonlocal whole
         whole = _keep_answer(run, answer)
         if whole is not None:
-            # Before the answer is written down: a run that goes on from there asks the next question.
+            # Before the answer is written down: a run that goes on from there asks the
+            # next question.
             forget_asked()
 
     try:
         definitions = await definitions_due(run)
         while whole is None:
-            # Each further turn asks for the rest of an answer that broke off: the request then ends with its pieces.
-            await ask(run, _transformed(run, _request_of(run, asked, definitions)), keep)
+            # Each further turn asks for the rest of an answer that broke off: the
+            # request then ends with its pieces.
+            await ask(
+                run, _transformed(run, _request_of(run, asked, definitions)), keep
+            )
     except (InferenceFailure, RequestRefused, StateFailure):
         # Half an answer must not be continued by a later question.
         run.state.pieces = []
@@ -88,15 +97,26 @@ def _keep_answer(run: LiveRun, answer: ChatAnswer) -> ChatAnswer | None:
     require_length("text", len(text))
     is_cut_off = answer.finish == "length"
     if is_cut_off and len(state.pieces) < run.spec.max_continuation_retries:
-        state.pieces = [*state.pieces, answer_message(structs.replace(answer, calls=()))]
+        state.pieces = [
+            *state.pieces,
+            answer_message(structs.replace(answer, calls=())),
+        ]
         return None
-    media = [block for piece in state.pieces for block in piece.content if isinstance(block, MediaBlock)]
+    media = [
+        block
+        for piece in state.pieces
+        for block in piece.content
+        if isinstance(block, MediaBlock)
+    ]
     calls = () if is_cut_off else answer.calls
-    whole = structs.replace(answer, text=text, media=(*media, *answer.media), calls=calls)
+    whole = structs.replace(
+        answer, text=text, media=(*media, *answer.media), calls=calls
+    )
     state.pieces = []
     state.is_asked = False
     state.is_cut_off = is_cut_off
-    # Stop rules have not seen this answer: a run that is interrupted here lets them look at it when it goes on.
+    # Stop rules have not seen this answer: a run that is interrupted here lets them
+    # look at it when it goes on.
     state.is_judged = False
     state.consecutive_errors = 0
     state.messages.append(answer_message(whole))
@@ -123,16 +143,20 @@ async def ask(
         InferenceFailure: The model did not answer.
         RequestRefused: The model may not be shown the conversation, or its answer not be used.
     """
-    # The guard knows only what is certain: an estimate of what a model takes must not refuse a request.
+    # The guard knows only what is certain: an estimate of what a model takes must not
+    # refuse a request.
     guard = run.agent.modality_guard
     if guard is not None:
         _require_input(guard, request.messages)
     run.state.is_asked = True
-    # The journal has the question before a provider can charge for it: after a crash, it counts as uncertain.
+    # The journal has the question before a provider can charge for it: after a crash,
+    # it counts as uncertain.
     await note_question(run, request)
     # The write may have found that another process asked for the end of the run.
     if run.is_cancelled:
-        raise InferenceFailure("cancelled", "The run was cancelled before its model was asked")
+        raise InferenceFailure(
+            "cancelled", "The run was cancelled before its model was asked"
+        )
     try:
         answer = sound_answer(await _watched_answer(run, request, summarizer))
     except asyncio.CancelledError:
@@ -141,10 +165,14 @@ async def ask(
         raise
     if guard is not None and answer.media:
         _require_output(guard, answer)
-    # Counted before it is kept: where a budget needs the number and there is none, the run ends here.
-    cost = _count_usage(run, answer, summarizer.model if summarizer else run.agent.model)
+    # Counted before it is kept: where a budget needs the number and there is none, the
+    # run ends here.
+    cost = _count_usage(
+        run, answer, summarizer.model if summarizer else run.agent.model
+    )
     keep(answer)
-    # The journal has it before any event shows it: an answer that a client saw must not be lost.
+    # The journal has it before any event shows it: an answer that a client saw must not
+    # be lost.
     await note_reply(run, answer, cost)
     if summarizer is not None:
         return answer
@@ -160,10 +188,12 @@ async def ask(
     return answer
 
 
-# The request ----------------------------------------------------------------------------------------------------------
+# The request --------------------------------------------------------------------------
 
 
-def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Message, ...]) -> ChatRequest:
+def _request_of(
+    run: LiveRun, asked: NextQuestion | None, definitions: tuple[Message, ...]
+) -> ChatRequest:
     agent = run.agent
     override = run.request.override
     before: tuple[Message, ...] = ()
@@ -174,7 +204,8 @@ def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Mes
     policy = agent.context_policy
     limit = override.max_output_tokens or (policy.max_output_tokens if policy else None)
     return ChatRequest(
-        # The name is that of the first seat; each seat of a pool puts its own in its place.
+        # The name is that of the first seat; each seat of a pool puts its own in its
+        # place.
         model=agent.seats[0].model.upstream_model,
         messages=(
             *run.system,
@@ -192,7 +223,9 @@ def _request_of(run: LiveRun, asked: NextQuestion | None, definitions: tuple[Mes
     )
 
 
-def _conversation(state: RunState, definitions: tuple[Message, ...]) -> Sequence[Message]:
+def _conversation(
+    state: RunState, definitions: tuple[Message, ...]
+) -> Sequence[Message]:
     """The conversation as requests hold it, with the definitions right before the words that mention them."""
     shown = shown_messages(state.messages, state.summary)
     if not definitions:
@@ -212,7 +245,9 @@ def _merged(usual: InferenceOverride, asked: InferenceOverride) -> InferenceOver
     """The settings of the run, with those that hooks asked for in their place."""
     named = {name: getattr(asked, name) for name in asked.__struct_fields__}
     # None means that no hook set the field, so the setting of the run stays.
-    return structs.replace(usual, **{name: value for name, value in named.items() if value is not None})
+    return structs.replace(
+        usual, **{name: value for name, value in named.items() if value is not None}
+    )
 
 
 def _offered_tools(run: LiveRun, asked: NextQuestion | None) -> tuple[ToolOffer, ...]:
@@ -221,7 +256,11 @@ def _offered_tools(run: LiveRun, asked: NextQuestion | None) -> tuple[ToolOffer,
         return tuple(offers.values())
     # An empty set of chosen tools is not the absence of one: then no tool is offered.
     only = asked.only if asked.only is not None else offers.keys()
-    return tuple(offer for tool_id, offer in offers.items() if tool_id in only and tool_id not in asked.excluded)
+    return tuple(
+        offer
+        for tool_id, offer in offers.items()
+        if tool_id in only and tool_id not in asked.excluded
+    )
 
 
 def _transformed(run: LiveRun, request: ChatRequest) -> ChatRequest:
@@ -229,20 +268,26 @@ def _transformed(run: LiveRun, request: ChatRequest) -> ChatRequest:
     transforms = run.agent.env.request_transforms
     if not transforms:
         return request
-    context = PhaseContext(phase="before_inference", run=run.facts, state=run.snapshot())
+    context = PhaseContext(
+        phase="before_inference", run=run.facts, state=run.snapshot()
+    )
     changed = request
     for transform in transforms:
         changed = _apply(transform, changed, context)
-    # Most transforms leave both alone, and for the tools identity is enough to see that.
+    # Most transforms leave both alone, and for the tools identity is enough to see
+    # that.
     if changed.model == request.model and changed.tools is request.tools:
         return changed
-    # A transform may leave tools out. What the model is shown of a tool is what the plan says of it.
+    # A transform may leave tools out. What the model is shown of a tool is what the
+    # plan says of it.
     kept = {offer.name for offer in changed.tools}
     tools = tuple(offer for offer in request.tools if offer.name in kept)
     return structs.replace(changed, model=request.model, tools=tools)
 
 
-def _apply(transform: TaggedTransform, request: ChatRequest, context: PhaseContext) -> ChatRequest:
+def _apply(
+    transform: TaggedTransform, request: ChatRequest, context: PhaseContext
+) -> ChatRequest:
     try:
         changed: object = transform.call(request, context)
     except (Exception, SystemExit) as error:
@@ -254,17 +299,22 @@ def _apply(transform: TaggedTransform, request: ChatRequest, context: PhaseConte
     return changed
 
 
-# The answer -----------------------------------------------------------------------------------------------------------
+# The answer ---------------------------------------------------------------------------
 
 
-async def _watched_answer(run: LiveRun, request: ChatRequest, summarizer: Summarizer | None) -> ChatAnswer:
+async def _watched_answer(
+    run: LiveRun, request: ChatRequest, summarizer: Summarizer | None
+) -> ChatAnswer:
     """The answer of the model, with a span of its own if the run is watched."""
     telemetry = run.telemetry
     if telemetry is None:
         return await _answer_to(run, request, summarizer)
     model = summarizer.model if summarizer else run.agent.seats[0].model
-    span = telemetry.begin_chat(model.upstream_model, model.provider_id, run.classification, run.context)
-    # Holds for every way out without an answer or a failure of the model, such as a cancelled task.
+    span = telemetry.begin_chat(
+        model.upstream_model, model.provider_id, run.classification, run.context
+    )
+    # Holds for every way out without an answer or a failure of the model, such as a
+    # cancelled task.
     ending = ReasoningEnd(error="cancelled")
     try:
         answer = await _answer_to(run, request, summarizer)
@@ -279,11 +329,19 @@ async def _watched_answer(run: LiveRun, request: ChatRequest, summarizer: Summar
 
 def _ending_of(answer: ChatAnswer) -> ReasoningEnd:
     usage = answer.usage
-    counted = None if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
-    return ReasoningEnd(model=answer.model or answer.model_id, finish=answer.finish, usage=counted)
+    counted = (
+        None
+        if usage is None
+        else (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+    )
+    return ReasoningEnd(
+        model=answer.model or answer.model_id, finish=answer.finish, usage=counted
+    )
 
 
-async def _answer_to(run: LiveRun, request: ChatRequest, summarizer: Summarizer | None) -> ChatAnswer:
+async def _answer_to(
+    run: LiveRun, request: ChatRequest, summarizer: Summarizer | None
+) -> ChatAnswer:
     """The answer of the model, whose text is sent as it comes where the run streams.
 
     Raises:
@@ -298,17 +356,22 @@ async def _answer_to(run: LiveRun, request: ChatRequest, summarizer: Summarizer 
     except (InferenceFailure, SinkFailed, RequestRefused):
         raise
     except asyncio.CancelledError as error:
-        # Only a cancellation of this task passes on; one that the executor raised by itself is a failure like any
-        # other.
+        # Only a cancellation of this task passes on; one that the executor raised by
+        # itself is a failure like any other.
         if is_being_cancelled():
             raise
-        raise InferenceFailure("cancelled", "The executor was cancelled from within") from error
+        raise InferenceFailure(
+            "cancelled", "The executor was cancelled from within"
+        ) from error
     except (Exception, SystemExit) as error:
-        # The words of a foreign exception may hold a key: its kind and its place are enough to find it.
+        # The words of a foreign exception may hold a key: its kind and its place are
+        # enough to find it.
         message = f"The executor failed: {type(error).__name__}{place_of(error)}"
         raise InferenceFailure("provider", message) from error
     if not isinstance(answer, ChatAnswer):
-        raise InferenceFailure("provider", f"The executor gave a `{type(answer).__name__}`, not an answer")
+        raise InferenceFailure(
+            "provider", f"The executor gave a `{type(answer).__name__}`, not an answer"
+        )
     return answer
 
 
@@ -318,20 +381,28 @@ async def _streamed(run: LiveRun, request: ChatRequest) -> ChatAnswer:
     try:
         async for piece in pieces:
             if isinstance(piece, TextDelta):
-                # Counted while pieces come: an endless answer is refused before it fills the memory.
+                # Counted while pieces come: an endless answer is refused before it
+                # fills the memory.
                 length += len(piece.text)
                 require_length("text", length)
-                await run.emitter.send(TextReceived, run.round, attempt=attempt, text=piece.text)
+                await run.emitter.send(
+                    TextReceived, run.round, attempt=attempt, text=piece.text
+                )
             elif isinstance(piece, Restarted):
-                # What came before counts no longer, neither for the reader nor for the bound.
+                # What came before counts no longer, neither for the reader nor for the
+                # bound.
                 attempt, length = piece.attempt, 0
-                await run.emitter.send(AnswerRestarted, run.round, attempt=attempt, reason=piece.reason)
+                await run.emitter.send(
+                    AnswerRestarted, run.round, attempt=attempt, reason=piece.reason
+                )
             elif isinstance(piece, ChatAnswer):
                 return piece
     finally:
         await close_stream(pieces)
     # The port promises the whole answer as the last piece, and it did not come.
-    raise InferenceFailure("stream_interrupted", "The stream ended before the answer was whole")
+    raise InferenceFailure(
+        "stream_interrupted", "The stream ended before the answer was whole"
+    )
 
 
 def _count_usage(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> float | None:
@@ -344,14 +415,21 @@ def _count_usage(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> float | 
     cost = None
     if usage is not None:
         state.usage += usage
-        cost = _model_of(run, answer, asked).cost(usage.input_tokens, usage.output_tokens)
+        cost = _model_of(run, answer, asked).cost(
+            usage.input_tokens, usage.output_tokens
+        )
     elif budget.max_tokens is not None:
         raise RequestRefused(
-            "usage_unknown", "The provider does not say how many tokens it used, and they have a budget"
+            "usage_unknown",
+            "The provider does not say how many tokens it used, and they have a budget",
         )
     if cost is None and budget.max_cost is not None:
-        raise RequestRefused("cost_unknown", "The price of the answer is not known, and the cost has a budget")
-    # One unknown price makes the sum unknown from here on: a smaller number would pass for the truth.
+        raise RequestRefused(
+            "cost_unknown",
+            "The price of the answer is not known, and the cost has a budget",
+        )
+    # One unknown price makes the sum unknown from here on: a smaller number would pass
+    # for the truth.
     state.cost = None if cost is None or state.cost is None else state.cost + cost
     return cost
 
@@ -362,7 +440,7 @@ def _model_of(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> ModelSpec:
     return next((model for model in models if model.id == answer.model_id), asked)
 
 
-# Modalities -----------------------------------------------------------------------------------------------------------
+# Modalities ---------------------------------------------------------------------------
 
 
 def _require_input(guard: Modalities, messages: tuple[Message, ...]) -> None:
@@ -381,6 +459,8 @@ def _require_output(guard: Modalities, answer: ChatAnswer) -> None:
             raise _not_supported("gives", block.modality, guard.output)
 
 
-def _not_supported(verb: str, modality: Modality, known: tuple[Modality, ...]) -> RequestRefused:
+def _not_supported(
+    verb: str, modality: Modality, known: tuple[Modality, ...]
+) -> RequestRefused:
     message = f"The model {verb} {', '.join(known)}, and not {modality}"
     return RequestRefused("modality_not_supported", message)

@@ -27,12 +27,19 @@ async def run_rounds(run: LiveRun) -> Termination:
         if answer is not None:
             # Looked at before the calls are made, which empties the list.
             has_calls = bool(run.state.open_calls)
-            # Each step returns None to go on, so `or` stops at the first one that ends the run.
-            if end := await _judge(run, answer) or await make_calls(run) or await _end_round(run, has_calls=has_calls):
+            # Each step returns None to go on, so `or` stops at the first one that ends
+            # the run.
+            if (
+                end := await _judge(run, answer)
+                or await make_calls(run)
+                or await _end_round(run, has_calls=has_calls)
+            ):
                 return end
         # The round of a question that is asked again was admitted before.
         if end := (
-            cancelled(run) or await check_budget(run, is_in_round=run.state.is_asked) or await renew_caller(run)
+            cancelled(run)
+            or await check_budget(run, is_in_round=run.state.is_asked)
+            or await renew_caller(run)
         ):
             return end
         said = await _ask(run)
@@ -46,7 +53,8 @@ def _interrupted_answer(state: RunState) -> ChatAnswer | None:
     """The newest answer, if it was not judged or has calls that were not made."""
     if state.is_judged and not state.open_calls:
         return None
-    # After some of its calls were made, this is a result of one; the answer was judged then, and its text is not read.
+    # After some of its calls were made, this is a result of one; the answer was judged
+    # then, and its text is not read.
     said = state.messages[-1]
     return ChatAnswer(text=said.text, calls=said.calls)
 
@@ -58,14 +66,18 @@ async def _ask(run: LiveRun) -> ChatAnswer | Termination | None:
     run that was interrupted meanwhile sums up again.
     """
     if run.state.is_asked:
-        # The run was interrupted while its model was asked: that question is asked again, in the same round.
+        # The run was interrupted while its model was asked: that question is asked
+        # again, in the same round.
         await run.emitter.send(RoundRestarted, run.round)
     else:
         run.state.round += 1
         await run.emitter.send(RoundStarted, run.round)
-        if end := await _phase(run, "step_start") or await _phase(run, "before_inference"):
+        if end := await _phase(run, "step_start") or await _phase(
+            run, "before_inference"
+        ):
             return end
-    # A summary uses tokens as well, so the budget is looked at again before the question.
+    # A summary uses tokens as well, so the budget is looked at again before the
+    # question.
     if await compact(run) and (end := await check_budget(run, is_in_round=True)):
         return end
     try:
@@ -92,7 +104,11 @@ async def _end_round(run: LiveRun, *, has_calls: bool) -> Termination | None:
     if has_calls:
         return None
     if run.state.is_cut_off:
-        return Termination(reason="natural_end", code="length", message="The last answer ran out of tokens")
+        return Termination(
+            reason="natural_end",
+            code="length",
+            message="The last answer ran out of tokens",
+        )
     return Termination(reason="natural_end")
 
 
@@ -100,13 +116,19 @@ async def _note_failure(run: LiveRun, failure: InferenceFailure) -> Termination 
     """The end of a run whose model did not answer. With a rule for errors in a row, the rule decides."""
     run.state.consecutive_errors += 1
     await note_failure(run, failure)
-    await run.emitter.send(InferenceFailed, run.round, kind=failure.kind, message=str(failure))
-    has_rule = any(condition.type == "consecutive_errors" for condition in run.spec.stop_conditions)
+    await run.emitter.send(
+        InferenceFailed, run.round, kind=failure.kind, message=str(failure)
+    )
+    has_rule = any(
+        condition.type == "consecutive_errors" for condition in run.spec.stop_conditions
+    )
     if has_rule and failure.may_pass:
         return await _phase(run, "after_inference")
     return Termination(reason="error", code=failure.kind, message=str(failure))
 
 
-async def _phase(run: LiveRun, phase: Phase, answer: ChatAnswer | None = None) -> Termination | None:
+async def _phase(
+    run: LiveRun, phase: Phase, answer: ChatAnswer | None = None
+) -> Termination | None:
     result = await run_phase(run, phase, answer=answer)
     return ended(result.end)

@@ -51,7 +51,8 @@ def sound_answer(answer: ChatAnswer) -> ChatAnswer:
     calls = _sound_calls(answer.calls) if answer.calls else ()
     text = _writable(answer.text)
     usage = _sound_usage(answer.usage)
-    # An answer without faults stays the same object; calls are always made again, so they are compared by value.
+    # An answer without faults stays the same object; calls are always made again, so
+    # they are compared by value.
     if text is answer.text and calls == answer.calls and usage is answer.usage:
         return answer
     return structs.replace(answer, text=text, calls=calls, usage=usage)
@@ -82,7 +83,11 @@ def _sound_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
         while call_id in taken:
             call_id += "_"
         taken.add(call_id)
-        sound.append(ToolCall(call_id, _writable(call.name[:_MAX_NAME]), _writable(call.arguments)))
+        sound.append(
+            ToolCall(
+                call_id, _writable(call.name[:_MAX_NAME]), _writable(call.arguments)
+            )
+        )
     return tuple(sound)
 
 

@@ -30,7 +30,9 @@ class LimitUse(Struct, frozen=True):
         return f"{self.kind} {self.tool}"
 
 
-async def check_budget(run: LiveRun, *, is_in_round: bool = False) -> Termination | None:
+async def check_budget(
+    run: LiveRun, *, is_in_round: bool = False
+) -> Termination | None:
     """The end of a run whose budget is used up, looked at before each question to the model.
 
     Within a round, the number of rounds does not count: the present one was admitted.
@@ -51,7 +53,8 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
     limits = run.budget.max_calls
     if not limits:
         return None
-    # The tool's own limit comes first, so that the message names the tool where both are used up.
+    # The tool's own limit comes first, so that the message names the tool where both
+    # are used up.
     for name in (tool_id, EVERY_TOOL):
         limit = limits.get(name)
         if limit is None:
@@ -60,7 +63,8 @@ async def check_calls(run: LiveRun, tool_id: str) -> Termination | None:
         used = _calls_of(spent(run.state), name)
         if used >= limit:
             return _used_up(LimitUse("calls", used, limit, name))
-        # The call that is about to be made counts: after the last one, a warning would come too late.
+        # The call that is about to be made counts: after the last one, a warning would
+        # come too late.
         await _say_if_near(run, LimitUse("calls", used + 1, limit, name))
     return None
 
@@ -74,7 +78,8 @@ def remaining_budget(run: LiveRun, resumed: RunState | None = None) -> RunBudget
     """
     if resumed is None:
         return budget_after(run.budget, spent(run.state), run.seconds)
-    # The delegate counts its own use again from its state, so that must not be taken off twice.
+    # The delegate counts its own use again from its state, so that must not be taken
+    # off twice.
     used = spent(run.state, without=resumed.run)
     return budget_after(run.budget, used, run.seconds - resumed.seconds)
 
@@ -84,7 +89,12 @@ def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
 
     What is used up leaves nothing: with the least there is, each of many runs could ask its model once more.
     """
-    rounds, tokens, cost, time = budget.max_rounds, budget.max_tokens, budget.max_cost, budget.max_seconds
+    rounds, tokens, cost, time = (
+        budget.max_rounds,
+        budget.max_tokens,
+        budget.max_cost,
+        budget.max_seconds,
+    )
     if rounds is not None:
         rounds = max(0, rounds - used.rounds)
     if tokens is not None:
@@ -93,8 +103,17 @@ def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
         cost = max(0.0, cost - _cost_at_most(used))
     if time is not None:
         time = max(0.0, time - seconds)
-    calls = {tool: max(0, limit - _calls_of(used, tool)) for tool, limit in budget.max_calls.items()}
-    return RunBudget(max_rounds=rounds, max_tokens=tokens, max_cost=cost, max_seconds=time, max_calls=calls)
+    calls = {
+        tool: max(0, limit - _calls_of(used, tool))
+        for tool, limit in budget.max_calls.items()
+    }
+    return RunBudget(
+        max_rounds=rounds,
+        max_tokens=tokens,
+        max_cost=cost,
+        max_seconds=time,
+        max_calls=calls,
+    )
 
 
 def _cost_at_most(used: Spent) -> float:
@@ -121,15 +140,25 @@ def _limit_uses(run: LiveRun) -> Iterator[LimitUse]:
 
 
 async def _say_if_near(run: LiveRun, use: LimitUse) -> None:
-    # Each limit is reported once while this process has the run: the check comes before every question.
+    # Each limit is reported once while this process has the run: the check comes before
+    # every question.
     if use.used < NEAR * use.limit or use.name in run.budgets_said:
         return
     run.budgets_said += (use.name,)
-    await run.emitter.send(BudgetNear, run.round, kind=use.kind, used=use.used, limit=use.limit, tool=use.tool)
+    await run.emitter.send(
+        BudgetNear,
+        run.round,
+        kind=use.kind,
+        used=use.used,
+        limit=use.limit,
+        tool=use.tool,
+    )
 
 
 def _used_up(use: LimitUse) -> Termination:
-    return Termination(reason="stopped", code=f"budget_{use.kind}", message=_message(use))
+    return Termination(
+        reason="stopped", code=f"budget_{use.kind}", message=_message(use)
+    )
 
 
 def _message(use: LimitUse) -> str:

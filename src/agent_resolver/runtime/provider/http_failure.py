@@ -82,13 +82,17 @@ class ProviderError(Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> FailureKind:
         """The kind of the failure."""
-        # OpenAI gives 400 for half of these, and some servers give 500 for all of them: a code says more.
+        # OpenAI gives 400 for half of these, and some servers give 500 for all of them:
+        # a code says more.
         for code in self.codes:
             if kind := _KIND_OF_CODE.get(code.lower()):
                 return kind
         by_status = _kind_of_status(self.status)
-        # A server that is broken may speak of tokens as well; a request that was refused is what counts.
-        is_of_request = by_status in {"invalid_request", "context_overflow"} or self.status is None
+        # A server that is broken may speak of tokens as well; a request that was
+        # refused is what counts.
+        is_of_request = (
+            by_status in {"invalid_request", "context_overflow"} or self.status is None
+        )
         # The search is bounded, so that no body can make it slow.
         if is_of_request and _TOO_LONG.search(self.message[:_LONGEST_MESSAGE]):
             return "context_overflow"
@@ -99,13 +103,16 @@ def _kind_of_status(status: int | None) -> FailureKind:
     if status is None:
         return "provider"
     is_of_client = 400 <= status < 500  # noqa: PLR2004 - HTTP's classes of statuses
-    return _KIND_OF_STATUS.get(status, "invalid_request" if is_of_client else "provider")
+    return _KIND_OF_STATUS.get(
+        status, "invalid_request" if is_of_client else "provider"
+    )
 
 
 class _SaidError(Struct, frozen=True):
     """The object `error` of a body, as OpenAI, Anthropic, Google and llama.cpp write it."""
 
-    # Any type is taken, because a server that writes a field otherwise must still be understood.
+    # Any type is taken, because a server that writes a field otherwise must still be
+    # understood.
     message: Any = ""
     code: Any = None
     type: Any = None
@@ -133,14 +140,23 @@ def read_error(content: bytes | str, status: int | None = None) -> ProviderError
     if isinstance(error, str):
         return ProviderError(status=status, message=error)
     # A number in `code` is a status, which is read below.
-    codes = tuple(str(each) for each in (error.code, error.type, error.status) if isinstance(each, str))
-    # A gateway may answer in good order and hand on the status that it was given itself.
+    codes = tuple(
+        str(each)
+        for each in (error.code, error.type, error.status)
+        if isinstance(each, str)
+    )
+    # A gateway may answer in good order and hand on the status that it was given
+    # itself.
     inner = error.code if status is None and isinstance(error.code, int) else status
     return ProviderError(status=inner, codes=codes, message=str(error.message or ""))
 
 
 def failure_of(
-    who: str, error: ProviderError, *, retry_after_ms: int | None = None, secrets: Iterable[str] = ()
+    who: str,
+    error: ProviderError,
+    *,
+    retry_after_ms: int | None = None,
+    secrets: Iterable[str] = (),
 ) -> InferenceFailure:
     """The failure that an error of a provider is, in words that are bounded and hold no secret.
 
@@ -149,12 +165,15 @@ def failure_of(
     kind = error.kind
     status = f"HTTP {error.status}" if error.status is not None else ""
     words = "" if kind == "unauthorized" else clean_words(error.message, secrets)
-    return InferenceFailure(kind, ": ".join(filter(None, [who, status, words])), retry_after_ms)
+    return InferenceFailure(
+        kind, ": ".join(filter(None, [who, status, words])), retry_after_ms
+    )
 
 
 def clean_words(text: str, secrets: Iterable[str] = ()) -> str:
     """Words of a provider: one short line without the secrets that it was sent."""
-    # The secrets first: a cut could leave the beginning of one. What is cut off before that is never looked at.
+    # The secrets first: a cut could leave the beginning of one. What is cut off before
+    # that is never looked at.
     text = text[: 64 * _LONGEST_MESSAGE]
     for secret in filter(None, secrets):
         text = text.replace(secret, _MASK)
@@ -172,7 +191,8 @@ def retry_after_of(headers: Mapping[str, str], now: float | None = None) -> int 
     if (seconds := _number(said)) is not None:
         return _bounded_wait(seconds * 1000)
     try:
-        # A date in a header is short: what comes after that many characters cannot be part of one.
+        # A date in a header is short: what comes after that many characters cannot be
+        # part of one.
         at = parsedate_to_datetime(said[:64])
     except ValueError:
         return None

@@ -14,7 +14,11 @@ from msgspec import structs
 from agent_resolver.runtime.executor import InferenceFailure
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece, TextDelta
 from agent_resolver.runtime.provider.langchain_failure import failure_in
-from agent_resolver.runtime.provider.langchain_wire import ChunkReader, read_answer, write_messages
+from agent_resolver.runtime.provider.langchain_wire import (
+    ChunkReader,
+    read_answer,
+    write_messages,
+)
 from agent_resolver.runtime.provider.openai_wire import EFFORTS, cache_key, write_tool
 
 MakeModel = Callable[..., BaseChatModel]
@@ -64,9 +68,12 @@ class LangChainExecutor:
             model = self._model_for(request)
             if request.response_schema is not None:
                 return await self._structured(model, request)
-            message = await self._with_tools(model, request).ainvoke(self._messages(request))
+            message = await self._with_tools(model, request).ainvoke(
+                self._messages(request)
+            )
         except Exception as error:
-            # Every client has exceptions of its own, so all of them become failures of ours at this border.
+            # Every client has exceptions of its own, so all of them become failures of
+            # ours at this border.
             raise failure_in(self._name, error, secrets=self._secrets) from error
         return read_answer(self._name, _require_message(message))
 
@@ -84,36 +91,61 @@ class LangChainExecutor:
             return
         reader = ChunkReader()
         try:
-            chunks = self._with_tools(self._model_for(request), request).astream(self._messages(request))
-            # A reader may leave early, and `aclosing` then ends the stream of the provider at once.
+            chunks = self._with_tools(self._model_for(request), request).astream(
+                self._messages(request)
+            )
+            # A reader may leave early, and `aclosing` then ends the stream of the
+            # provider at once.
             async with aclosing(chunks):
                 async for chunk in chunks:
                     if isinstance(chunk, AIMessageChunk):
                         for piece in reader.add(chunk):
                             yield piece
         except Exception as error:
-            raise failure_in(self._name, error, secrets=self._secrets, has_pieces=bool(reader.chunks)) from error
+            raise failure_in(
+                self._name, error, secrets=self._secrets, has_pieces=bool(reader.chunks)
+            ) from error
         if not reader.chunks:
-            raise InferenceFailure("stream_interrupted", f"{self._name}: the stream had no pieces")
+            raise InferenceFailure(
+                "stream_interrupted", f"{self._name}: the stream had no pieces"
+            )
         yield read_answer(self._name, add_ai_message_chunks(*reader.chunks))
 
-    async def _structured(self, model: BaseChatModel, request: ChatRequest) -> ChatAnswer:
+    async def _structured(
+        self, model: BaseChatModel, request: ChatRequest
+    ) -> ChatAnswer:
         """The answer that follows a schema: LangChain knows how each provider is made to give one."""
         if request.tools:
-            raise InferenceFailure("invalid_request", f"{self._name}: a request has tools or a schema, and not both")
-        # LangChain asks for a title, since some providers are shown the schema as a tool.
-        schema = {"title": "answer", "description": "The answer.", **(request.response_schema or {})}
+            raise InferenceFailure(
+                "invalid_request",
+                f"{self._name}: a request has tools or a schema, and not both",
+            )
+        # LangChain asks for a title, since some providers are shown the schema as a
+        # tool.
+        schema = {
+            "title": "answer",
+            "description": "The answer.",
+            **(request.response_schema or {}),
+        }
         asked = model.with_structured_output(schema, include_raw=True)
         found = await asked.ainvoke(self._messages(request))
         if not isinstance(found, Mapping):
-            raise InferenceFailure("provider", f"{self._name}: the answer does not follow the schema")
+            raise InferenceFailure(
+                "provider", f"{self._name}: the answer does not follow the schema"
+            )
         answer = read_answer(self._name, _require_message(found["raw"]))
-        # What cannot be parsed is handed on as it is: whoever asked checks it against the schema.
+        # What cannot be parsed is handed on as it is: whoever asked checks it against
+        # the schema.
         if found["parsed"] is None:
             return answer
         # Some providers answer with a call of a made-up tool.
         text = msgspec.json.encode(found["parsed"]).decode()
-        return structs.replace(answer, text=text, calls=(), finish="length" if answer.finish == "length" else "stop")
+        return structs.replace(
+            answer,
+            text=text,
+            calls=(),
+            finish="length" if answer.finish == "length" else "stop",
+        )
 
     def _with_tools(self, model: BaseChatModel, request: ChatRequest) -> Any:  # noqa: ANN401 - a runnable
         bound: Any = model
@@ -130,8 +162,8 @@ class LangChainExecutor:
     def _model_for(self, request: ChatRequest) -> BaseChatModel:
         """The model with the settings of a request; connections cannot move to another loop."""
         loop = asyncio.get_running_loop()
-        # Settings can have any number of values, so the models that are kept have a bound; all of them are dropped at
-        # once.
+        # Settings can have any number of values, so the models that are kept have a
+        # bound; all of them are dropped at once.
         if self._loop is not loop or len(self._models) >= _MOST_KEPT:
             self._loop, self._models = loop, {}
         settings: dict[str, Any] = {}
@@ -139,10 +171,12 @@ class LangChainExecutor:
             settings["temperature"] = request.temperature
         if request.max_output_tokens is not None:
             settings["max_tokens"] = request.max_output_tokens
-        # A number of tokens has no word in this parameter, so only named efforts are sent.
+        # A number of tokens has no word in this parameter, so only named efforts are
+        # sent.
         if self._takes_effort and isinstance(request.reasoning_effort, str):
             settings["reasoning_effort"] = EFFORTS[request.reasoning_effort]
-        # Settings are those of a model object in LangChain: not every class takes them with a call.
+        # Settings are those of a model object in LangChain: not every class takes them
+        # with a call.
         key = (request.model, *settings.items())
         if key not in self._models:
             self._models[key] = self._make_model(request.model, **settings)
@@ -151,12 +185,19 @@ class LangChainExecutor:
 
 def _require_message(message: object) -> AIMessage:
     if not isinstance(message, AIMessage):
-        raise InferenceFailure("provider", f"the answer is a `{type(message).__name__}`, and not a message")
+        raise InferenceFailure(
+            "provider", f"the answer is a `{type(message).__name__}`, and not a message"
+        )
     return message
 
 
 def known_provider(
-    model_provider: str, *, name: str = "", api_key: str = "", base_url: str = "", seconds: float = 600.0
+    model_provider: str,
+    *,
+    name: str = "",
+    api_key: str = "",
+    base_url: str = "",
+    seconds: float = 600.0,
 ) -> LangChainExecutor:
     """The executor of a provider that `init_chat_model` knows by this name.
 
@@ -169,8 +210,13 @@ def known_provider(
     with needing_extra("models"):
         from langchain.chat_models import init_chat_model
 
-    # Trying again is left to the section `retry`: two layers of it would multiply the attempts.
-    common: dict[str, Any] = {"model_provider": model_provider, "max_retries": 0, "timeout": seconds}
+    # Trying again is left to the section `retry`: two layers of it would multiply the
+    # attempts.
+    common: dict[str, Any] = {
+        "model_provider": model_provider,
+        "max_retries": 0,
+        "timeout": seconds,
+    }
     if api_key:
         common["api_key"] = api_key
     if base_url:
@@ -178,11 +224,14 @@ def known_provider(
 
     def make_model(model: str, **settings: Any) -> BaseChatModel:  # noqa: ANN401 - settings of a model
         try:
-            # This call imports the package of the provider, so a missing one shows only here.
+            # This call imports the package of the provider, so a missing one shows only
+            # here.
             made: BaseChatModel = init_chat_model(model, **common, **settings)
         except ImportError as error:
             # LangChain says which of its packages to install.
-            raise InferenceFailure("model_not_found", f"{name or model_provider}: {error}") from error
+            raise InferenceFailure(
+                "model_not_found", f"{name or model_provider}: {error}"
+            ) from error
         return made
 
     return LangChainExecutor(
@@ -198,5 +247,8 @@ def _cache_hint_of(model_provider: str, base_url: str) -> CacheHint | None:
     """The settings that ask a provider to keep prompts. A server behind `base_url` may refuse what it does not know."""
     if base_url:
         return None
-    hints: dict[str, CacheHint] = {"openai": "prompt_cache_key", "anthropic": "cache_control"}
+    hints: dict[str, CacheHint] = {
+        "openai": "prompt_cache_key",
+        "anthropic": "cache_control",
+    }
     return hints.get(model_provider)

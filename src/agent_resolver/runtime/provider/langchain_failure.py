@@ -31,21 +31,29 @@ def failure_in(
     """The failure that an exception is. Once there were pieces, a connection that ends has interrupted the stream."""
     if isinstance(error, InferenceFailure):
         return error
-    # Clients of providers have classes of their own, which are not imported here: what they all have is looked at.
+    # Clients of providers have classes of their own, which are not imported here: what
+    # they all have is looked at.
     status = _status_of(error)
     said = _read_body(error, status) or ProviderError(status=status, message=str(error))
-    by_type = next((kind for exception, kind in _KINDS if isinstance(error, exception)), None)
-    # A known class says more than a status, and a status more than the name of an unknown class.
+    by_type = next(
+        (kind for exception, kind in _KINDS if isinstance(error, exception)), None
+    )
+    # A known class says more than a status, and a status more than the name of an
+    # unknown class.
     if by_type is None and status is not None:
         # Not every client keeps the response, whose headers may say when to come back.
         headers = getattr(getattr(error, "response", None), "headers", {})
-        return failure_of(who, said, retry_after_ms=retry_after_of(headers), secrets=secrets)
+        return failure_of(
+            who, said, retry_after_ms=retry_after_of(headers), secrets=secrets
+        )
     kind = by_type or _kind_by_name(error, said)
     # Trying again is right for both; a reader who saw pieces must be sent `Restarted`.
     if has_pieces and kind in {"provider", "timeout"}:
         kind = "stream_interrupted"
     words = clean_words(said.message, secrets)
-    return InferenceFailure(kind, ": ".join(filter(None, [who, type(error).__name__, words])))
+    return InferenceFailure(
+        kind, ": ".join(filter(None, [who, type(error).__name__, words]))
+    )
 
 
 def _status_of(error: Exception) -> int | None:

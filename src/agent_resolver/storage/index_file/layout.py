@@ -80,7 +80,18 @@ PLACE_TABLE: Final = """
 _TABLE_NUMBERS: Final = {
     name: number
     for number, name in enumerate(
-        ("about", "source", "category", "candidates", "offer", "scope", "entry", "place", "body"), start=1
+        (
+            "about",
+            "source",
+            "category",
+            "candidates",
+            "offer",
+            "scope",
+            "entry",
+            "place",
+            "body",
+        ),
+        start=1,
     )
 }
 PLACE: Final = struct.Struct("<III")
@@ -133,7 +144,9 @@ def checksum(table: str, number: int, *parts: bytes, salt: int) -> int:
     return found
 
 
-def entry_checksum(number: int, body: bytes, place: tuple[int, int, int, int], *, salt: int) -> int:
+def entry_checksum(
+    number: int, body: bytes, place: tuple[int, int, int, int], *, salt: int
+) -> int:
     """The check of an entry: its body, its source, position, line and column."""
     return crc32(_ENTRY_PLACE.pack(*place), crc32(body, number ^ salt))
 

@@ -53,7 +53,9 @@ _ROWS: Final = {
     "place": "SELECT places, checksum FROM place WHERE number = ?",
 }
 _MOST_BLOCKS: Final = 64
-_UNRESERVED: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
+_UNRESERVED: Final = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/"
+)
 
 
 class _Damaged(ValueError):
@@ -68,7 +70,9 @@ class _Reading:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+    def __exit__(
+        self, _kind: object, error: BaseException | None, _trace: object
+    ) -> None:
         if isinstance(error, _DAMAGE):
             raise self._tables.damaged(error) from error
 
@@ -86,9 +90,12 @@ class IndexTables:
         self._reading = _Reading(self)
         self._blocks: dict[int, tuple[Any, ...]] = {}
         with self.reading():
-            # Others replace the file and do not change it, so that no lock is needed; the salt shows one who does.
+            # Others replace the file and do not change it, so that no lock is needed;
+            # the salt shows one who does.
             uri = f"file:{_quoted(path)}?mode=ro&immutable=1"
-            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False
+            )
         self._salt = NO_SALT
         try:
             self._refuse_others()
@@ -108,17 +115,25 @@ class IndexTables:
 
     def damaged(self, _error: BaseException) -> UnusableIndex:
         """What to report where the file is not as it was written."""
-        return UnusableIndex(self.path, "is a damaged index: it cannot be trusted", _REBUILD)
+        return UnusableIndex(
+            self.path, "is a damaged index: it cannot be trusted", _REBUILD
+        )
 
     def _refuse_others(self) -> None:
         with self.reading():
             self._connection.execute("PRAGMA mmap_size = 0")
             # Nothing that the file declares may call a function.
             self._connection.execute("PRAGMA trusted_schema = OFF")
-            application, version = (self._mark(name) for name in ("application_id", "user_version"))
+            application, version = (
+                self._mark(name) for name in ("application_id", "user_version")
+            )
         if application != APPLICATION:
             problem = "is a SQLite file that `agent index build` did not write"
-            raise UnusableIndex(self.path, problem, "name an index, or build one with `agent index build`")
+            raise UnusableIndex(
+                self.path,
+                problem,
+                "name an index, or build one with `agent index build`",
+            )
         if version > FORMAT:
             problem = f"was built by a newer version of `agent`, in format {version}"
             raise UnusableIndex(self.path, problem, f"update `agent`, or {_REBUILD}")
@@ -130,7 +145,9 @@ class IndexTables:
 
     def _refuse_other_tables(self) -> None:
         """Stop at any table, view or trigger that is not one of ours: it could be anything."""
-        found = self._connection.execute("SELECT type, sql FROM sqlite_schema ORDER BY rowid").fetchall()
+        found = self._connection.execute(
+            "SELECT type, sql FROM sqlite_schema ORDER BY rowid"
+        ).fetchall()
         for last in (ENTRY_TABLE, PLACE_TABLE):
             written = [statement.strip() for statement in (TABLES + last).split(";")]
             if found == [("table", statement) for statement in written if statement]:
@@ -217,7 +234,17 @@ class IndexTables:
 
     def _checked_offer(self, number: int, row: Sequence[Any]) -> tuple[str, int, bytes]:
         scope, is_list, candidates, seal = row
-        if checksum("offer", number, scope.encode(), integers(is_list), candidates, salt=self._salt) != seal:
+        if (
+            checksum(
+                "offer",
+                number,
+                scope.encode(),
+                integers(is_list),
+                candidates,
+                salt=self._salt,
+            )
+            != seal
+        ):
             raise _Damaged
         return scope, is_list, candidates
 
@@ -241,10 +268,17 @@ class IndexTables:
                 raise _Damaged
             return self._checked_entry(number, row)
 
-    def _checked_entry(self, number: int, row: Sequence[Any]) -> tuple[bytes, int, int, int, int]:
+    def _checked_entry(
+        self, number: int, row: Sequence[Any]
+    ) -> tuple[bytes, int, int, int, int]:
         text, source, position, line, column, seal = row
         body = text.encode()
-        if entry_checksum(number, body, (source, position, line, column), salt=self._salt) != seal:
+        if (
+            entry_checksum(
+                number, body, (source, position, line, column), salt=self._salt
+            )
+            != seal
+        ):
             raise _Damaged
         if source >= len(self.about.sources):
             raise _Damaged
@@ -266,7 +300,9 @@ class IndexTables:
         """Where an entry of a cache begins in its source, its length, and its check."""
         with self.reading():
             (block,) = self._places(number // BLOCK)
-            start, length, seal = PLACE.unpack_from(block, PLACE.size * (number % BLOCK))
+            start, length, seal = PLACE.unpack_from(
+                block, PLACE.size * (number % BLOCK)
+            )
             return start, length, seal
 
     def _places(self, block: int) -> tuple[Any, ...]:
@@ -304,4 +340,7 @@ def _unpacked(candidates: bytes, total: int, *, is_list: bool) -> int:
 
 
 def _quoted(path: str) -> str:
-    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02x}" for byte in os.fsencode(os.path.abspath(path)))
+    return "".join(
+        chr(byte) if byte in _UNRESERVED else f"%{byte:02x}"
+        for byte in os.fsencode(os.path.abspath(path))
+    )

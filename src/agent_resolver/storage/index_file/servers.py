@@ -111,7 +111,10 @@ class CompiledServers:
     @cached_property
     def categories(self) -> Collection[str]:
         """Every category that a server offers, in order."""
-        return [self._category_name(number) for number in range(self._tables.about.categories)]
+        return [
+            self._category_name(number)
+            for number in range(self._tables.about.categories)
+        ]
 
     def offering(self, category: str) -> Offering:
         """The servers that offer `category`."""
@@ -128,11 +131,15 @@ class CompiledServers:
         """The servers that may be chosen for a requirement, by preference."""
         return self.offering(requirement.category).passing(requirement, limits)
 
-    def first_passing(self, requirement: Requirement, limits: Limits) -> tuple[Server | None, bool]:
+    def first_passing(
+        self, requirement: Requirement, limits: Limits
+    ) -> tuple[Server | None, bool]:
         """The first server that may be chosen, or None, and whether there is no other."""
         offering = self._offering(requirement.category)
         first = next(offering.passing(requirement, limits), None)
-        return first, first is not None and offering.count_passing(requirement, limits) == 1
+        return first, first is not None and offering.count_passing(
+            requirement, limits
+        ) == 1
 
     def get(self, key: ServerKey) -> Server | None:
         """The server with this id and version; None if there is none."""
@@ -151,11 +158,17 @@ class CompiledServers:
         exact = self.get((name, version)) if name else None
         return [*found, exact] if exact else found
 
-    def categories_of(self, scopes: Collection[str], most: int) -> dict[str, tuple[str, ...]]:
+    def categories_of(
+        self, scopes: Collection[str], most: int
+    ) -> dict[str, tuple[str, ...]]:
         """The first categories, in order, whose servers offer each of these scopes."""
         assert most <= MOST_CATEGORIES  # noqa: S101 - no caller asks for more than a file has
         found = {scope: self._categories_of_scope(scope) for scope in scopes}
-        return {scope: categories[:most] for scope, categories in found.items() if categories}
+        return {
+            scope: categories[:most]
+            for scope, categories in found.items()
+            if categories
+        }
 
     def position(self, server: Server) -> int:
         """The place of a server in its source, counted from 0."""
@@ -167,7 +180,10 @@ class CompiledServers:
     def places(self, servers: Iterable[Server]) -> list[tuple[Server, Body]]:
         """The JSON of these servers, and where it is in its source: looked up together, since a cache reads it all."""
         by_number = {self._number_of(server): server for server in servers}
-        found = [(by_number[number], number, body) for number, body in self._bodies.places(by_number)]
+        found = [
+            (by_number[number], number, body)
+            for number, body in self._bodies.places(by_number)
+        ]
         self._positions = {number: body.position for _, number, body in found}
         return [(server, body) for server, _, body in found]
 
@@ -184,7 +200,10 @@ class CompiledServers:
         """The server with this number."""
         with self._tables.reading():
             entry = _entry.decode(self._bodies.read(number))
-            return self._laid(server_of(entry), self._bodies.source_of(number) if self._has_overlay else 0)
+            return self._laid(
+                server_of(entry),
+                self._bodies.source_of(number) if self._has_overlay else 0,
+            )
 
     def names(self) -> Iterator[str]:
         """The id of every server, in order."""
@@ -224,7 +243,8 @@ class CompiledServers:
         return number if number < len(self) and self._key(number) == key else None
 
     def _category_name(self, number: int) -> str:
-        # Threads of a server may share an index: what is looked up is returned, whatever is forgotten meanwhile.
+        # Threads of a server may share an index: what is looked up is returned,
+        # whatever is forgotten meanwhile.
         name = self._names.get(number)
         if name is None:
             _make_room(self._names)
@@ -236,10 +256,14 @@ class CompiledServers:
         number = _bisect(total, category, self._category_name)
         if number == total or self._category_name(number) != category:
             return CompiledOffering(self, self._tables, (0, 0, 0, 0), [])
-        _, total, first_block, first_offer, offers, scopes = self._tables.category(number)
+        _, total, first_block, first_offer, offers, scopes = self._tables.category(
+            number
+        )
         with self._tables.reading():
             listed = msgspec.json.decode(scopes, type=list[str])
-        return CompiledOffering(self, self._tables, (total, first_block, first_offer, offers), listed)
+        return CompiledOffering(
+            self, self._tables, (total, first_block, first_offer, offers), listed
+        )
 
     def _categories_of_scope(self, scope: str) -> tuple[str, ...]:
         total = self._tables.about.scopes
@@ -254,7 +278,11 @@ class CompiledOffering:
     """The servers of a compiled index that offer one category."""
 
     def __init__(
-        self, servers: CompiledServers, tables: IndexTables, sizes: tuple[int, int, int, int], listed: list[str]
+        self,
+        servers: CompiledServers,
+        tables: IndexTables,
+        sizes: tuple[int, int, int, int],
+        listed: list[str],
     ) -> None:
         """The servers of a category of these sizes; `listed` are its scopes, or none where there are many."""
         self._listed = listed
@@ -273,7 +301,9 @@ class CompiledOffering:
     @cached_property
     def scopes(self) -> Collection[str]:
         """Every scope that one of the servers offers."""
-        listed = set(self._listed) or self._tables.scopes(self._first_offer, self._offers)
+        listed = set(self._listed) or self._tables.scopes(
+            self._first_offer, self._offers
+        )
         return listed - {""}
 
     def passing(self, requirement: Requirement, limits: Limits) -> Iterator[Server]:
@@ -292,17 +322,33 @@ class CompiledOffering:
         """The number of servers that break no rule."""
         return self._bits.passing(requirement, limits).bit_count()
 
-    def closest(self, requirement: Requirement, limits: Limits, most: int) -> list[Server]:
+    def closest(
+        self, requirement: Requirement, limits: Limits, most: int
+    ) -> list[Server]:
         """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
         found = self._bits.closest(requirement, limits, most)
-        return list(map(self._servers.server, self._tables.entries(self._first_block, iter(found))))
+        return list(
+            map(
+                self._servers.server,
+                self._tables.entries(self._first_block, iter(found)),
+            )
+        )
 
-    def rejected(self, requirement: Requirement, limits: Limits, most: int) -> list[RejectedServers]:
+    def rejected(
+        self, requirement: Requirement, limits: Limits, most: int
+    ) -> list[RejectedServers]:
         """The servers that break a rule, by the first that they break."""
         found = []
         for code, bits in self._bits.broken(requirement, limits).items():
             first = list(islice(self._in_order(bits), most))
-            found.append((first[0], RejectedServers(code, bits.bit_count(), list(map(self._servers.server, first)))))
+            found.append(
+                (
+                    first[0],
+                    RejectedServers(
+                        code, bits.bit_count(), list(map(self._servers.server, first))
+                    ),
+                )
+            )
         return [rejected for _, rejected in sorted(found, key=lambda each: each[0])]
 
     @cached_property
@@ -335,7 +381,9 @@ class CompiledOffering:
     def _place_of(self, scope: str) -> int:
         if self._listed:
             return bisect_left(self._listed, scope)
-        return _bisect(self._offers, scope, lambda each: self._scope_name(self._first_offer + each))
+        return _bisect(
+            self._offers, scope, lambda each: self._scope_name(self._first_offer + each)
+        )
 
     def _scope_name(self, number: int) -> str:
         name = self._names.get(number)

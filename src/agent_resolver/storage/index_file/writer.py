@@ -79,7 +79,11 @@ class CategoryCandidates:
 
 
 def write_index_file(
-    path: str, sources: Sequence[BuiltFrom], *, cache: CacheStamp | None = None, mode: int | None = None
+    path: str,
+    sources: Sequence[BuiltFrom],
+    *,
+    cache: CacheStamp | None = None,
+    mode: int | None = None,
 ) -> None:
     """Write the compiled index of these sources, whole or not at all.
 
@@ -128,7 +132,12 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
             **sizes,
         )
         content = msgspec.json.encode(about)
-        _insert(connection, "about", 3, [(0, content.decode(), checksum("about", 0, content, salt=NO_SALT))])
+        _insert(
+            connection,
+            "about",
+            3,
+            [(0, content.decode(), checksum("about", 0, content, salt=NO_SALT))],
+        )
         connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
         raise OSError(None, str(error)) from error
@@ -138,7 +147,12 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
         os.pwrite(file.fileno(), _VERSION.to_bytes(4, "big"), _VERSION_AT)
 
 
-def _insert(connection: sqlite3.Connection, table: str, columns: int, rows: Iterable[tuple[Any, ...]]) -> None:
+def _insert(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: int,
+    rows: Iterable[tuple[Any, ...]],
+) -> None:
     marks = ", ".join("?" * columns)
     connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608 - names of ours
 
@@ -180,8 +194,12 @@ def _write_categories(
         total, scopes = len(category.entries), sorted(category.offers)
         sizes = (total, next_block, next_offer, len(scopes))
         listed = msgspec.json.encode(scopes if len(scopes) <= MOST_SCOPES else [])
-        seal = checksum("category", number, name.encode(), integers(*sizes), listed, salt=salt)
-        _insert(connection, "category", 8, [(number, name, *sizes, listed.decode(), seal)])
+        seal = checksum(
+            "category", number, name.encode(), integers(*sizes), listed, salt=salt
+        )
+        _insert(
+            connection, "category", 8, [(number, name, *sizes, listed.decode(), seal)]
+        )
         _insert(connection, "candidates", 4, _block_rows(category, blocks, salt))
         _insert(connection, "offer", 5, _offer_rows(category, scopes, offers, salt))
         next_block += -(-total // BLOCK)
@@ -191,25 +209,44 @@ def _write_categories(
     by_scope.pop("", None)
     names = list(categories)
     _insert(connection, "scope", 4, _scope_rows(by_scope, names, salt))
-    return {"categories": len(names), "blocks": next_block, "offers": next_offer, "scopes": len(by_scope)}
+    return {
+        "categories": len(names),
+        "blocks": next_block,
+        "offers": next_offer,
+        "scopes": len(by_scope),
+    }
 
 
-def _block_rows(category: CategoryCandidates, numbers: Iterator[int], salt: int) -> Iterator[tuple[Any, ...]]:
+def _block_rows(
+    category: CategoryCandidates, numbers: Iterator[int], salt: int
+) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(category.entries), BLOCK):
         facts = bytes(category.facts[start : start + BLOCK])
-        entries = struct.pack(f"<{len(facts)}I", *category.entries[start : start + BLOCK])
+        entries = struct.pack(
+            f"<{len(facts)}I", *category.entries[start : start + BLOCK]
+        )
         number = next(numbers)
-        yield number, facts, entries, checksum("candidates", number, facts, entries, salt=salt)
+        yield (
+            number,
+            facts,
+            entries,
+            checksum("candidates", number, facts, entries, salt=salt),
+        )
 
 
 def _offer_rows(
-    category: CategoryCandidates, scopes: Sequence[str], numbers: Iterator[int], salt: int
+    category: CategoryCandidates,
+    scopes: Sequence[str],
+    numbers: Iterator[int],
+    salt: int,
 ) -> Iterator[tuple[Any, ...]]:
     total = len(category.entries)
     for scope in scopes:
         is_list, candidates = _packed(category.offers[scope], total)
         number = next(numbers)
-        seal = checksum("offer", number, scope.encode(), integers(is_list), candidates, salt=salt)
+        seal = checksum(
+            "offer", number, scope.encode(), integers(is_list), candidates, salt=salt
+        )
         yield number, scope, is_list, candidates, seal
 
 
@@ -224,10 +261,21 @@ def _packed(ordinals: Sequence[int], total: int) -> tuple[bool, bytes]:
     return False, bytes(bits)
 
 
-def _scope_rows(by_scope: dict[str, list[int]], names: Sequence[str], salt: int) -> Iterator[tuple[Any, ...]]:
-    for number, (scope, categories) in enumerate(sorted(by_scope.items(), key=itemgetter(0))):
-        listed = msgspec.json.encode([names[each] for each in categories[:MOST_CATEGORIES]])
-        yield number, scope, listed.decode(), checksum("scope", number, scope.encode(), listed, salt=salt)
+def _scope_rows(
+    by_scope: dict[str, list[int]], names: Sequence[str], salt: int
+) -> Iterator[tuple[Any, ...]]:
+    for number, (scope, categories) in enumerate(
+        sorted(by_scope.items(), key=itemgetter(0))
+    ):
+        listed = msgspec.json.encode(
+            [names[each] for each in categories[:MOST_CATEGORIES]]
+        )
+        yield (
+            number,
+            scope,
+            listed.decode(),
+            checksum("scope", number, scope.encode(), listed, salt=salt),
+        )
 
 
 def _source_rows(sources: Iterable[BuiltFrom], salt: int) -> Iterator[tuple[Any, ...]]:
@@ -250,10 +298,14 @@ def _entry_rows(
         yield number, body.decode(), source, position, line, column, seal
 
 
-def _place_rows(places: Iterable[EntryPlace], raw: bytes, salt: int) -> Iterator[tuple[Any, ...]]:
+def _place_rows(
+    places: Iterable[EntryPlace], raw: bytes, salt: int
+) -> Iterator[tuple[Any, ...]]:
     packed, number = [], 0
     for entry, (start, end, _, _) in enumerate(places):
-        packed.append(PLACE.pack(start, end - start, body_checksum(entry, raw[start:end])))
+        packed.append(
+            PLACE.pack(start, end - start, body_checksum(entry, raw[start:end]))
+        )
         if len(packed) == BLOCK:
             block = b"".join(packed)
             yield number, block, checksum("place", number, block, salt=salt)

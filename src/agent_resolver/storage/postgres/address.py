@@ -24,8 +24,11 @@ _BOUNDS: Final = {
 }
 
 
-# After `/`, `?` or `@` in a password that is not encoded, libpq takes the rest for a host, a port or a database.
-_FORM: Final = re.compile(r"[a-z]+://([^/?@]*@[^/?@]*(/[^?@]*)?(\?.*)?|[^/?@]*/[^?@]*(\?.*)?|[^/?@]*(\?[^@]*)?)")
+# After `/`, `?` or `@` in a password that is not encoded, libpq takes the rest for a
+# host, a port or a database.
+_FORM: Final = re.compile(
+    r"[a-z]+://([^/?@]*@[^/?@]*(/[^?@]*)?(\?.*)?|[^/?@]*/[^?@]*(\?.*)?|[^/?@]*(\?[^@]*)?)"
+)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -36,7 +39,9 @@ class NotAnAddress(UnreadableFile):
 
     def __init__(self) -> None:
         # The address is not quoted: any part of it may be a part of the password.
-        super().__init__("state.url", "is not an address of Postgres, postgresql://host/database")
+        super().__init__(
+            "state.url", "is not an address of Postgres, postgresql://host/database"
+        )
 
 
 class Unencrypted(UnreadableFile):
@@ -46,13 +51,21 @@ class Unencrypted(UnreadableFile):
     hint = "say `sslmode=verify-full` in the address, or `sslmode=disable` if the network between is your own"
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, "is on another machine, and the address does not ask for TLS")
+        super().__init__(
+            name, "is on another machine, and the address does not ask for TLS"
+        )
 
 
 class PostgresAddress:
     """Where a database is and who connects to it; its name leaves out what is secret."""
 
-    def __init__(self, url: str, *, password: str | None = None, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        password: str | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         """The database at a URL, as libpq reads one.
 
         Args:
@@ -66,30 +79,52 @@ class PostgresAddress:
             Unencrypted: It leads to another machine, without TLS and without saying that this is meant.
         """
         given = _parse(url)
-        defaults = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
-        known = {key: value.decode() for key, value in defaults.items() if value} | given
+        defaults = {
+            option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()
+        }
+        known = {
+            key: value.decode() for key, value in defaults.items() if value
+        } | given
         hosts = (known.get("host") or known.get("hostaddr") or "").split(",")
-        # A name that says it is this machine is not enough: libpq connects to the number beside it.
-        self.is_remote = any(not _is_here(host) for host in (*hosts, *known.get("hostaddr", "").split(",")))
+        # A name that says it is this machine is not enough: libpq connects to the
+        # number beside it.
+        self.is_remote = any(
+            not _is_here(host)
+            for host in (*hosts, *known.get("hostaddr", "").split(","))
+        )
         database = known.get("dbname") or known.get("user") or "postgres"
-        named = [f"{host or 'localhost'}:{known.get('port') or _PORT}" for host in hosts if not host.startswith("/")]
+        named = [
+            f"{host or 'localhost'}:{known.get('port') or _PORT}"
+            for host in hosts
+            if not host.startswith("/")
+        ]
         self.name = f"postgresql://{','.join(named)}/{database}"
         if self.is_remote:
             self._require_tls(given, environment)
         if password is not None:
             given["password"] = password
-        self.parameters: dict[str, str] = {**_BOUNDS, **given, "client_encoding": "UTF8"}
+        self.parameters: dict[str, str] = {
+            **_BOUNDS,
+            **given,
+            "client_encoding": "UTF8",
+        }
         """As libpq takes them, the password among them."""
 
     def __repr__(self) -> str:
         return f"PostgresAddress({self.name})"
 
-    def _require_tls(self, given: dict[str, str], environment: Mapping[str, str]) -> None:
+    def _require_tls(
+        self, given: dict[str, str], environment: Mapping[str, str]
+    ) -> None:
         """Ask for TLS where the address does not say; refuse what would go on without it."""
         mode = given.get("sslmode") or environment.get("PGSSLMODE")
         if mode is None:
             given["sslmode"] = "verify-full"
-            has_root = "sslrootcert" in given or "PGSSLROOTCERT" in environment or os.path.exists(_own_root())
+            has_root = (
+                "sslrootcert" in given
+                or "PGSSLROOTCERT" in environment
+                or os.path.exists(_own_root())
+            )
             if not has_root:
                 given["sslrootcert"] = "system"
         elif mode not in _ENCRYPTED | {"disable"}:
@@ -105,7 +140,11 @@ def _parse(url: str) -> dict[str, str]:
     if not _FORM.fullmatch(url):
         raise NotAnAddress
     try:
-        given = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+        given = {
+            key: str(value)
+            for key, value in conninfo_to_dict(url).items()
+            if value is not None
+        }
     except psycopg.ProgrammingError:
         # The message of libpq may quote a part of the password.
         raise NotAnAddress from None
@@ -118,7 +157,10 @@ def _parse(url: str) -> dict[str, str]:
         raise NotAnAddress
     if "service" in given:
         # Its file may name another machine, for which nothing would ask for TLS.
-        raise UnreadableFile("state.url", "names a service of libpq: write the host and the database of the service")
+        raise UnreadableFile(
+            "state.url",
+            "names a service of libpq: write the host and the database of the service",
+        )
     return given
 
 

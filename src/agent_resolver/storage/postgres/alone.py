@@ -9,18 +9,25 @@ import psycopg
 
 from agent_resolver.storage.errors import UNUSABLE, UnreadableFile
 from agent_resolver.storage.postgres.address import PostgresAddress
-from agent_resolver.storage.postgres.connection import PostgresConnection, connect_within
+from agent_resolver.storage.postgres.connection import (
+    PostgresConnection,
+    connect_within,
+)
 from agent_resolver.storage.postgres.lock import IN_USE, LOCKS
 from agent_resolver.storage.sqlite.alone import StateInUse
 
 _WAIT_SECONDS: Final = 5.0
 """How long a short command may take to let go of the state."""
 _PAUSE_SECONDS: Final = 0.05
-_LONG_WORK: Final = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0"
+_LONG_WORK: Final = (
+    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0"
+)
 
 
 @contextmanager
-def alone_in(address: PostgresAddress, wait_seconds: float = _WAIT_SECONDS) -> Iterator[PostgresConnection]:
+def alone_in(
+    address: PostgresAddress, wait_seconds: float = _WAIT_SECONDS
+) -> Iterator[PostgresConnection]:
     """A connection to a state that no other process has open, nor can open before this ends.
 
     Every connection shares one lock for as long as it is there, so that it is granted alone only where there is no
@@ -41,13 +48,17 @@ def alone_in(address: PostgresAddress, wait_seconds: float = _WAIT_SECONDS) -> I
         connection.run(_LONG_WORK)
         yield connection
     except psycopg.Error as error:
-        raise UnreadableFile(address.name, f"{UNUSABLE}: {' '.join(str(error).split())}") from error
+        raise UnreadableFile(
+            address.name, f"{UNUSABLE}: {' '.join(str(error).split())}"
+        ) from error
     finally:
         connection.close()
 
 
 def _take(connection: PostgresConnection) -> bool:
-    (is_taken,) = connection.execute(f"SELECT pg_try_advisory_lock({LOCKS}, {IN_USE})").fetchone()
+    (is_taken,) = connection.execute(
+        f"SELECT pg_try_advisory_lock({LOCKS}, {IN_USE})"
+    ).fetchone()
     return bool(is_taken)
 
 

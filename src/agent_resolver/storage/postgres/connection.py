@@ -21,7 +21,8 @@ _FIXED: Final = f"""
     SELECT pg_advisory_lock_shared({LOCKS}, {IN_USE});
 """
 _STARTED: Final = "SELECT backend_start FROM pg_stat_activity WHERE pid = ?"
-# A process that stops in the middle of a transaction loses it, before those that wait for its rows give up.
+# A process that stops in the middle of a transaction loses it, before those that wait
+# for its rows give up.
 _BOUNDS: Final = {
     "statement_timeout": "120s",
     "lock_timeout": "45s",
@@ -52,7 +53,9 @@ class StateHeldAlone(UnreadableFile):
     hint = "try again once `agent state rotate-key` or `agent state migrate` has ended"
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, "is being sealed with another key, or moved, by another process")
+        super().__init__(
+            name, "is being sealed with another key, or moved, by another process"
+        )
 
 
 class PostgresConnection:
@@ -72,7 +75,9 @@ class PostgresConnection:
         """Run one statement."""
         return self.raw.execute(_translated(statement), _storable(parameters) or None)
 
-    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]], /) -> None:
+    def executemany(
+        self, statement: str, parameters: Iterable[Sequence[Any]], /
+    ) -> None:
         """Run one statement for each of the parameters."""
         with self.raw.cursor() as cursor:
             cursor.executemany(_translated(statement), map(_storable, parameters))
@@ -89,7 +94,10 @@ class PostgresConnection:
     @property
     def is_in_transaction(self) -> bool:
         """True if a transaction is open, also one that failed."""
-        return self.raw.pgconn.transaction_status in {pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR}
+        return self.raw.pgconn.transaction_status in {
+            pq.TransactionStatus.INTRANS,
+            pq.TransactionStatus.INERROR,
+        }
 
     def undo(self) -> None:
         """Undo what is open; a connection that has ended was undone by the server."""
@@ -110,12 +118,19 @@ def connect(address: PostgresAddress) -> PostgresConnection:
         Unencrypted: The server is on another machine, and does not encrypt.
         StateHeldAlone: Another process has the state to itself.
     """
-    raw: psycopg.Connection[Any] = psycopg.connect(**address.parameters, autocommit=True)  # type: ignore[arg-type]
+    raw: psycopg.Connection[Any] = psycopg.connect(
+        **address.parameters,  # type: ignore[arg-type]
+        autocommit=True,
+    )
     try:
         _require_tls(raw, address)
         connection = PostgresConnection(raw)
         chosen = address.parameters.get("options", "")
-        bounds = [f"SET {name} = '{value}';" for name, value in _BOUNDS.items() if name not in chosen]
+        bounds = [
+            f"SET {name} = '{value}';"
+            for name, value in _BOUNDS.items()
+            if name not in chosen
+        ]
         connection.run("".join((*bounds, _FIXED)))
     except errors.LockNotAvailable:
         raw.close()

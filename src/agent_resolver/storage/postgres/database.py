@@ -20,7 +20,12 @@ from agent_resolver.storage.postgres.connection import (
     is_to_be_done_again,
 )
 from agent_resolver.storage.postgres.lock import LOCKS, WRITING
-from agent_resolver.storage.postgres.schema import MIGRATIONS, migrate, read_version, refuse_foreign
+from agent_resolver.storage.postgres.schema import (
+    MIGRATIONS,
+    migrate,
+    read_version,
+    refuse_foreign,
+)
 from agent_resolver.storage.postgres.transaction import PostgresTransaction
 from agent_resolver.storage.sql.commit import DoAgain
 from agent_resolver.storage.sql.connection import SqlConnection
@@ -31,10 +36,13 @@ if TYPE_CHECKING:
 
 RETURN_SECONDS: Final = 30
 """How long a server may take to come back, before what waits for it fails."""
-# An operator may have given the database or the role another isolation, under which a batch would fail again and again.
+# An operator may have given the database or the role another isolation, under which a
+# batch would fail again and again.
 _BEGIN: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCKS}, {WRITING})"
 _LOOK: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_LONGEST_LOOK: Final = "SET idle_in_transaction_session_timeout = '10min'; SET statement_timeout = '10min'"
+_LONGEST_LOOK: Final = (
+    "SET idle_in_transaction_session_timeout = '10min'; SET statement_timeout = '10min'"
+)
 """A look holds up no writer, and may take its time."""
 _PAUSE: Final = 0.005
 _SHORT_WAITS: Final = "SET LOCAL lock_timeout = '50ms'"
@@ -54,13 +62,21 @@ class RotatedKey(UnreadableFile):
     hint = "start this process again"
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "was sealed with another key while this process had lost its connection to it")
+        super().__init__(
+            path,
+            "was sealed with another key while this process had lost its connection to it",
+        )
 
 
 class PostgresDatabase(StoreDatabase):
     """One connection that writes, and one that reads; each is made when it is needed, and again when it was lost."""
 
-    def __init__(self, address: PostgresAddress, key: bytes | None = None, keys: KeyRing | None = None) -> None:
+    def __init__(
+        self,
+        address: PostgresAddress,
+        key: bytes | None = None,
+        keys: KeyRing | None = None,
+    ) -> None:
         """Connect, make the tables, or bring them to the newest version.
 
         Args:
@@ -114,14 +130,19 @@ class PostgresDatabase(StoreDatabase):
         self.key_id = self._recorded_key(reading)
         if not self.key_id:
             first = keys.first_id()
-            self._ready_to_write(0).execute("UPDATE sealed_with SET key = ? WHERE key = ''", (first,))
+            self._ready_to_write(0).execute(
+                "UPDATE sealed_with SET key = ? WHERE key = ''", (first,)
+            )
             self.key_id = self._recorded_key(reading)
         self.trail_key = keys.trail_key(self.key_id)
 
     def _recorded_key(self, connection: PostgresConnection) -> str:
         found = connection.execute("SELECT key FROM sealed_with").fetchone()
         if found is None:
-            raise UnreadableFile(self.path, "cannot be used as the state: the name of its key was removed")
+            raise UnreadableFile(
+                self.path,
+                "cannot be used as the state: the name of its key was removed",
+            )
         return str(found[0])
 
     @property
@@ -130,10 +151,15 @@ class PostgresDatabase(StoreDatabase):
         with self.snapshot() as connection:
             return read_version(connection)
 
-    # Writing ----------------------------------------------------------------------------------------------------------
+    # Writing --------------------------------------------------------------------------
 
     @contextmanager
-    def whole(self, *, may_wait: bool = True, flushes: bool = True) -> Iterator[SqlConnection]:  # noqa: ARG002 - the port
+    def whole(
+        self,
+        *,
+        may_wait: bool = True,  # noqa: ARG002 - the port
+        flushes: bool = True,  # noqa: ARG002 - the port
+    ) -> Iterator[SqlConnection]:
         """A transaction: all of it or nothing. It always waits, and always flushes.
 
         Leases are flushed too: a server that fails does not end the processes that a lost lease would have kept away.
@@ -160,14 +186,20 @@ class PostgresDatabase(StoreDatabase):
         number = self._batch + 1
         name = "" if self.watch is None else self.watch.name
         try:
-            connection.run(f"UPDATE owner SET batch = {number} WHERE name = '{name}'; COMMIT")  # noqa: S608 - our own
+            connection.run(
+                f"UPDATE owner SET batch = {number} WHERE name = '{name}'; COMMIT"  # noqa: S608 - our own
+            )
         except psycopg.Error as error:
             connection.undo()
-            if not connection.is_lost or not self._was_committed(connection, name, number, error):
+            if not connection.is_lost or not self._was_committed(
+                connection, name, number, error
+            ):
                 self._refuse_or_do_again(connection, error)
         self._batch = number
 
-    def _refuse_or_do_again(self, connection: PostgresConnection, error: BaseException) -> None:
+    def _refuse_or_do_again(
+        self, connection: PostgresConnection, error: BaseException
+    ) -> None:
         """Raise an error of Postgres in our words; return for any other."""
         if connection.is_lost:
             # The next transaction makes another one.
@@ -178,7 +210,9 @@ class PostgresDatabase(StoreDatabase):
         if isinstance(error, psycopg.Error):
             raise self._unusable(error) from error
 
-    def _was_committed(self, lost: PostgresConnection, name: str, number: int, error: Exception) -> bool:
+    def _was_committed(
+        self, lost: PostgresConnection, name: str, number: int, error: Exception
+    ) -> bool:
         """Find out whether the commit was done during which the connection was lost.
 
         Raises:
@@ -188,12 +222,16 @@ class PostgresDatabase(StoreDatabase):
             connection = self._ready_to_write(RETURN_SECONDS)
             # The server's process may still be at it.
             _end_process(connection, lost)
-            found = connection.execute("SELECT batch FROM owner WHERE name = ?", (name,)).fetchone()
+            found = connection.execute(
+                "SELECT batch FROM owner WHERE name = ?", (name,)
+            ).fetchone()
         except (psycopg.Error, UnreadableFile) as unknown:
             problem = f"was lost during a commit, and it is not known whether that was done: {unknown}"
             raise UnreadableFile(self.path, problem) from error
         if found is None:
-            problem = "was lost during a commit, and it is not known whether that was done"
+            problem = (
+                "was lost during a commit, and it is not known whether that was done"
+            )
             raise UnreadableFile(self.path, problem) from error
         return int(found[0]) == number
 
@@ -201,8 +239,11 @@ class PostgresDatabase(StoreDatabase):
     def part(self) -> Iterator[None]:
         """A part of a transaction that can fail alone."""
         connection = self._open_connection()
-        # The part before it ends with the same message, and the last one with the commit.
-        connection.run("RELEASE part; SAVEPOINT part" if self._has_part else "SAVEPOINT part")
+        # The part before it ends with the same message, and the last one with the
+        # commit.
+        connection.run(
+            "RELEASE part; SAVEPOINT part" if self._has_part else "SAVEPOINT part"
+        )
         self._has_part = True
         try:
             yield
@@ -238,7 +279,9 @@ class PostgresDatabase(StoreDatabase):
 
     def transaction(self, connection: SqlConnection) -> PostgresTransaction:
         """What a piece of work gets."""
-        return PostgresTransaction(connection, self.path, self.trail_key, self.find_seal)
+        return PostgresTransaction(
+            connection, self.path, self.trail_key, self.find_seal
+        )
 
     def data_version(self) -> None:
         """Not known: the seal is read with every commit."""
@@ -247,7 +290,7 @@ class PostgresDatabase(StoreDatabase):
         """Let the other transaction go on."""
         time.sleep(_PAUSE * attempt * random.random())  # noqa: S311 - only so that two do not try at the same time
 
-    # Reading ----------------------------------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresConnection]:
@@ -265,12 +308,14 @@ class PostgresDatabase(StoreDatabase):
         except BaseException as error:
             connection.undo()
             if connection.is_lost:
-                raise DoAgain(UnreachableState(self.path, _as_exception(error))) from error
+                raise DoAgain(
+                    UnreachableState(self.path, _as_exception(error))
+                ) from error
             if isinstance(error, psycopg.Error):
                 raise self._unusable(error) from error
             raise
 
-    # Connections ------------------------------------------------------------------------------------------------------
+    # Connections ----------------------------------------------------------------------
 
     def _ready_to_write(self, seconds: float) -> PostgresConnection:
         if self._writing is None or self._writing.is_lost:
@@ -302,7 +347,9 @@ class PostgresDatabase(StoreDatabase):
             raise RotatedKey(self.path)
 
     def _unusable(self, error: psycopg.Error) -> UnreadableFile:
-        return UnreadableFile(self.path, f"cannot be used as the state: {' '.join(str(error).split())}")
+        return UnreadableFile(
+            self.path, f"cannot be used as the state: {' '.join(str(error).split())}"
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -325,4 +372,6 @@ def _end_process(connection: PostgresConnection, lost: PostgresConnection) -> No
         if not connection.execute(_END, (lost.process, lost.started)).fetchall():
             return
         time.sleep(0.02)
-    raise psycopg.OperationalError("the server does not end the connection that was lost")
+    raise psycopg.OperationalError(
+        "the server does not end the connection that was lost"
+    )

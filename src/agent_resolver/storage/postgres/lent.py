@@ -20,18 +20,31 @@ class LentPostgresConnection(psycopg.Connection[Any]):
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         super().__init__(connection.pgconn)
-        self._autocommit = True  # No statement of the library begins a transaction: there is one.
-        self.prepare_threshold = None  # The names of prepared statements belong to the other object.
+        self._autocommit = (
+            True  # No statement of the library begins a transaction: there is one.
+        )
+        self.prepare_threshold = (
+            None  # The names of prepared statements belong to the other object.
+        )
         self._is_lent = True
 
-    def wait(self, gen: "Generator[Any, Any, Value]", *given: Any, **named: Any) -> Value:  # noqa: ANN401 - as psycopg
+    def wait(
+        self,
+        gen: "Generator[Any, Any, Value]",
+        *given: Any,  # noqa: ANN401 - as psycopg
+        **named: Any,  # noqa: ANN401 - as psycopg
+    ) -> Value:
         """Talk to the server; everything that a connection or a cursor does comes through here."""
         if not self._is_lent:
             gen.close()
-            raise RuntimeError("the connection was lent for one piece of work, which has ended")
+            raise RuntimeError(
+                "the connection was lent for one piece of work, which has ended"
+            )
         outcome: Value = super().wait(gen, *given, **named)
         if self.pgconn.transaction_status == pq.TransactionStatus.IDLE:
-            raise RuntimeError("a connection that was lent must not end the transaction: it undid or kept a part of it")
+            raise RuntimeError(
+                "a connection that was lent must not end the transaction: it undid or kept a part of it"
+            )
         return outcome
 
     def end(self) -> None:
@@ -46,7 +59,9 @@ class LentPostgresConnection(psycopg.Connection[Any]):
 
     def rollback(self) -> NoReturn:
         """Refused: it would undo what others wrote."""
-        raise RuntimeError("a connection that was lent cannot roll back: raise an exception in the work instead")
+        raise RuntimeError(
+            "a connection that was lent cannot roll back: raise an exception in the work instead"
+        )
 
     def __del__(self, *_: object) -> None:
         """Nothing: the connection is the store's, which closes it."""

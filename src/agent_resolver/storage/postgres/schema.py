@@ -8,8 +8,9 @@ from agent_resolver.storage.postgres.lock import LOCKS, MIGRATING
 from agent_resolver.storage.sql.trail import seal_first
 
 MIGRATIONS: Final = (
-    # Texts are compared by code point, as SQLite does. The tables `checkpoint…` are those of LangGraph's saver, which
-    # uses them on a lent connection, and which finds here that it has nothing to set up.
+    # Texts are compared by code point, as SQLite does. The tables `checkpoint…` are
+    # those of LangGraph's saver, which uses them on a lent connection, and which finds
+    # here that it has nothing to set up.
     """
     CREATE TABLE audit (
         position bigint PRIMARY KEY,
@@ -225,7 +226,9 @@ MIGRATIONS: Final = (
 
 _IS_THERE: Final = f"SELECT to_regclass('{SCHEMA}.version') IS NOT NULL"
 _VERSIONS: Final = "SELECT count(*), max(number) FROM version"
-_IS_FOREIGN: Final = "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(?))"
+_IS_FOREIGN: Final = (
+    "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(?))"
+)
 _ACTING: Final = """
     SELECT EXISTS (
         SELECT FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
@@ -234,7 +237,8 @@ _ACTING: Final = """
         SELECT FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class WHERE relnamespace = to_regnamespace(?)
     )
 """
-# A policy hides rows, a child table adds some, and functions, also those of checks, run with our statements.
+# A policy hides rows, a child table adds some, and functions, also those of checks, run
+# with our statements.
 _ODD: Final = """
     SELECT EXISTS (
         SELECT FROM pg_class
@@ -257,7 +261,8 @@ def read_version(connection: PostgresConnection) -> int:
     if not connection.execute(_IS_THERE).fetchone()[0]:
         return 0
     count, number = connection.execute(_VERSIONS).fetchone()
-    # What is not one positive number was not written by this program: such a schema is refused, and not migrated.
+    # What is not one positive number was not written by this program: such a schema is
+    # refused, and not migrated.
     is_ours = count == 1 and isinstance(number, int) and number > 0
     return int(number) if is_ours else 0
 
@@ -269,13 +274,19 @@ def refuse_foreign(connection: PostgresConnection, path: str) -> None:
         UnreadableFile: With a trigger or a rule it could approve every call that asks.
     """
     if read_version(connection) > len(MIGRATIONS):
-        raise UnreadableFile(path, "cannot be used as the state: a newer version of this program wrote it")
+        raise UnreadableFile(
+            path,
+            "cannot be used as the state: a newer version of this program wrote it",
+        )
     if connection.execute(_ACTING, (SCHEMA, SCHEMA)).fetchone()[0]:
         problem = "cannot be used as the state: it has a trigger, a rule or a view, which this program never makes"
         raise UnreadableFile(path, problem)
     if connection.execute(_ODD, (SCHEMA,) * 5).fetchone()[0]:
         kinds = "a policy, a child table, a function, an operator or a check"
-        raise UnreadableFile(path, f"cannot be used as the state: it has {kinds} which this program never makes")
+        raise UnreadableFile(
+            path,
+            f"cannot be used as the state: it has {kinds} which this program never makes",
+        )
 
 
 def migrate(connection: PostgresConnection, path: str, key: bytes | None) -> None:
@@ -284,7 +295,9 @@ def migrate(connection: PostgresConnection, path: str, key: bytes | None) -> Non
     Raises:
         UnreadableFile: Another program has tables there.
     """
-    connection.run(f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {MIGRATING})")
+    connection.run(
+        f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {MIGRATING})"
+    )
     try:
         version = read_version(connection)
         if version < len(MIGRATIONS):
@@ -295,11 +308,17 @@ def migrate(connection: PostgresConnection, path: str, key: bytes | None) -> Non
         raise
 
 
-def _migrate_from(version: int, connection: PostgresConnection, path: str, key: bytes | None) -> None:
+def _migrate_from(
+    version: int, connection: PostgresConnection, path: str, key: bytes | None
+) -> None:
     if not version and connection.execute(_IS_FOREIGN, (SCHEMA,)).fetchone()[0]:
         raise UnreadableFile(path, f"has a schema `{SCHEMA}` of another program")
-    connection.run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}; CREATE TABLE IF NOT EXISTS version (number integer)")
+    connection.run(
+        f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}; CREATE TABLE IF NOT EXISTS version (number integer)"
+    )
     for script in MIGRATIONS[version:]:
         connection.run(script)
     seal_first(connection, key, is_new=not version)
-    connection.run(f"DELETE FROM version; INSERT INTO version VALUES ({len(MIGRATIONS)})")  # noqa: S608 - our own
+    connection.run(
+        f"DELETE FROM version; INSERT INTO version VALUES ({len(MIGRATIONS)})"  # noqa: S608 - our own
+    )

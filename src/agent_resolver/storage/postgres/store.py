@@ -10,7 +10,11 @@ from agent_resolver.storage.clock import system_time
 from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.port import Result, Snapshot
 from agent_resolver.storage.postgres.address import PostgresAddress
-from agent_resolver.storage.postgres.connection import SCHEMA, connect_within, without_zero
+from agent_resolver.storage.postgres.connection import (
+    SCHEMA,
+    connect_within,
+    without_zero,
+)
 from agent_resolver.storage.postgres.database import RETURN_SECONDS, PostgresDatabase
 from agent_resolver.storage.postgres.schema import read_version
 from agent_resolver.storage.postgres.watch import Watch
@@ -52,7 +56,14 @@ class PostgresStore(SqlStore):
             UnknownKey: The settings name keys, and it is sealed with another one.
         """
         self.database = PostgresDatabase(address, key, keys)
-        super().__init__(self.database, keys, now=now, seconds=seconds, quick_seconds=0, poll_seconds=inf)
+        super().__init__(
+            self.database,
+            keys,
+            now=now,
+            seconds=seconds,
+            quick_seconds=0,
+            poll_seconds=inf,
+        )
         self._watch = self.database.watch = Watch(address, self._hear)
 
     def _hear(self, topics: set[str] | None) -> None:
@@ -81,10 +92,15 @@ class PostgresStore(SqlStore):
     def size(self) -> int:
         """The bytes of all tables and indexes."""
         statement = (
-            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class WHERE relnamespace = ?::regnamespace"
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class WHERE "
+            "relnamespace = ?::regnamespace"
         )
         return self._look(
-            lambda connection: int(connection.execute(f"{statement} AND relkind = 'r'", (SCHEMA,)).fetchone()[0])
+            lambda connection: int(
+                connection.execute(
+                    f"{statement} AND relkind = 'r'", (SCHEMA,)
+                ).fetchone()[0]
+            )
         )
 
     @property
@@ -104,13 +120,18 @@ class PostgresStore(SqlStore):
         # Words are sent with the topic as the table has it.
         return await super().woken(without_zero(topic), seconds)
 
-    async def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
+    async def _woken_since(
+        self, topic: str, position: int | None
+    ) -> tuple[frozenset[str], int]:
         if position is None:
-            # Once for each topic, and at once: what is woken after the call must come after this position.
+            # Once for each topic, and at once: what is woken after the call must come
+            # after this position.
             return self._look(lambda connection: woken_after(connection, topic, None))
         return await asyncio.to_thread(self._look_while_listening, topic, position)
 
-    def _look_while_listening(self, topic: str, position: int) -> tuple[frozenset[str], int]:
+    def _look_while_listening(
+        self, topic: str, position: int
+    ) -> tuple[frozenset[str], int]:
         self._watch.start(RETURN_SECONDS)
         return self._look(lambda connection: woken_after(connection, topic, position))
 

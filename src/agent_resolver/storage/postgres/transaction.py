@@ -11,7 +11,13 @@ from agent_resolver.schema.table import Row, Table
 from agent_resolver.storage.port import MOST_WAKES
 from agent_resolver.storage.postgres.connection import without_zero
 from agent_resolver.storage.postgres.lent import LentPostgresConnection
-from agent_resolver.storage.postgres.lock import FINDING, LOCKS, WAKING, WRITING, number_of
+from agent_resolver.storage.postgres.lock import (
+    FINDING,
+    LOCKS,
+    WAKING,
+    WRITING,
+    number_of,
+)
 from agent_resolver.storage.sql.transaction import SqlTransaction
 
 if TYPE_CHECKING:
@@ -57,7 +63,9 @@ class PostgresTransaction(SqlTransaction):
             return super().put(table, row, only_new=only_new)
         self._absent.discard(name)
         if not super().put(table, row, only_new=True):
-            raise errors.SerializationFailure(f"another process put the row of `{table.name}` that was not there")
+            raise errors.SerializationFailure(
+                f"another process put the row of `{table.name}` that was not there"
+            )
         return True
 
     def drop(self, table: Table[Row], *key: object) -> bool:
@@ -91,10 +99,16 @@ class PostgresTransaction(SqlTransaction):
         table.check_columns(frozenset(where or {}))
         if where:
             looked_for = number_of(f"{table.name} {sorted(where.items())!r}")
-            self.connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (FINDING, looked_for))
+            self.connection.execute(
+                "SELECT pg_advisory_xact_lock(?, ?)", (FINDING, looked_for)
+            )
         else:
-            self.connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (LOCKS, WRITING))
-        return super().find(table, where, after=after, limit=limit, is_reversed=is_reversed)
+            self.connection.execute(
+                "SELECT pg_advisory_xact_lock(?, ?)", (LOCKS, WRITING)
+            )
+        return super().find(
+            table, where, after=after, limit=limit, is_reversed=is_reversed
+        )
 
     def write_wakes(self) -> None:
         """Leave a row for each that is woken, and send word to every process that waits."""
@@ -105,11 +119,20 @@ class PostgresTransaction(SqlTransaction):
             (list(topics), list(keys)),
         )
         positions = [int(position) for (position,) in inserted]
-        removing = [position for position in positions if position % _WAKES_PER_REMOVAL == 0]
+        removing = [
+            position for position in positions if position % _WAKES_PER_REMOVAL == 0
+        ]
         if removing:
-            self.connection.execute("DELETE FROM wake WHERE position <= ?", (max(removing) - MOST_WAKES,))
-        told = sorted({topic if len(topic.encode()) <= _MAX_PAYLOAD else "" for topic in topics})
-        self.connection.execute("SELECT pg_notify(?, topic) FROM unnest(?::text[]) AS topic", (CHANNEL, told))
+            self.connection.execute(
+                "DELETE FROM wake WHERE position <= ?", (max(removing) - MOST_WAKES,)
+            )
+        told = sorted(
+            {topic if len(topic.encode()) <= _MAX_PAYLOAD else "" for topic in topics}
+        )
+        self.connection.execute(
+            "SELECT pg_notify(?, topic) FROM unnest(?::text[]) AS topic",
+            (CHANNEL, told),
+        )
 
     def _make_lent(self) -> LentPostgresConnection:
         return LentPostgresConnection(cast("PostgresConnection", self.connection).raw)
@@ -117,7 +140,9 @@ class PostgresTransaction(SqlTransaction):
 
 def _without_zeros(row: Row) -> Row:
     values = structs.asdict(row)
-    changed = {name: without_zero(value) for name, value in values.items() if _has_zero(value)}
+    changed = {
+        name: without_zero(value) for name, value in values.items() if _has_zero(value)
+    }
     return structs.replace(row, **changed) if changed else row
 
 

@@ -13,7 +13,11 @@ import psycopg
 
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.postgres.address import PostgresAddress
-from agent_resolver.storage.postgres.connection import PostgresConnection, connect, connect_within
+from agent_resolver.storage.postgres.connection import (
+    PostgresConnection,
+    connect,
+    connect_within,
+)
 from agent_resolver.storage.postgres.lock import OWNERS
 from agent_resolver.storage.postgres.transaction import CHANNEL
 from agent_resolver.storage.sql.store import OWNERS_IN_USE
@@ -29,7 +33,8 @@ _IS_HELD: Final = f"""
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )
 """  # noqa: S608 - our own number
-# A server that was started again has lost the locks of processes that are there, until they have connected again.
+# A server that was started again has lost the locks of processes that are there, until
+# they have connected again.
 _IS_GONE: Final = f"""
     NOT {_IS_HELD} AND (
         server_start = pg_postmaster_start_time()
@@ -46,7 +51,9 @@ class Watch:
     the process keeps its name; meanwhile others may take it for gone, and what they claim then has a higher number.
     """
 
-    def __init__(self, address: PostgresAddress, on_word: Callable[[set[str] | None], None]) -> None:
+    def __init__(
+        self, address: PostgresAddress, on_word: Callable[[set[str] | None], None]
+    ) -> None:
         """No session yet: the first use makes it.
 
         Args:
@@ -90,7 +97,10 @@ class Watch:
                 may_try_again = connection.is_lost and time.monotonic() < deadline
                 connection.close()
                 if not may_try_again:
-                    raise UnreadableFile(self._address.name, f"cannot keep the names of processes: {error}") from error
+                    raise UnreadableFile(
+                        self._address.name,
+                        f"cannot keep the names of processes: {error}",
+                    ) from error
             else:
                 return connection
 
@@ -103,7 +113,10 @@ class Watch:
         if connection is None:
             return False
         try:
-            found = connection.execute(f"SELECT {_IS_GONE} FROM owner WHERE name = ?", (name,)).fetchone()  # noqa: S608
+            found = connection.execute(
+                f"SELECT {_IS_GONE} FROM owner WHERE name = ?",  # noqa: S608
+                (name,),
+            ).fetchone()
         except psycopg.OperationalError:
             return False
         finally:
@@ -112,11 +125,17 @@ class Watch:
 
     def _enter(self, connection: PostgresConnection) -> None:
         """Take the lock, and then the name: others take a name without a lock for one of a process that is gone."""
-        known = connection.execute("SELECT number FROM owner WHERE name = ?", (self.name,)).fetchone()
+        known = connection.execute(
+            "SELECT number FROM owner WHERE name = ?", (self.name,)
+        ).fetchone()
         if known is None:
-            (number,) = connection.execute("SELECT nextval(pg_get_serial_sequence('owner', 'number'))").fetchone()
+            (number,) = connection.execute(
+                "SELECT nextval(pg_get_serial_sequence('owner', 'number'))"
+            ).fetchone()
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(number)})")
-            inserting = "INSERT INTO owner (name, number) OVERRIDING SYSTEM VALUE VALUES (?, ?)"
+            inserting = (
+                "INSERT INTO owner (name, number) OVERRIDING SYSTEM VALUE VALUES (?, ?)"
+            )
             connection.execute(inserting, (self.name, number))
         else:
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
@@ -124,7 +143,7 @@ class Watch:
             connection.execute(renewing, (self.name,))
         connection.run(f"LISTEN {CHANNEL}")
 
-    # The thread -------------------------------------------------------------------------------------------------------
+    # The thread -----------------------------------------------------------------------
 
     def _listen(self) -> None:
         while not self._closing.is_set():
@@ -137,7 +156,8 @@ class Watch:
         connection = self._connection
         if connection is None:
             raise psycopg.OperationalError("not connected")
-        # Not `select.select`: it refuses file descriptors from 1024 on, which a server with many clients reaches.
+        # Not `select.select`: it refuses file descriptors from 1024 on, which a server
+        # with many clients reaches.
         with selectors.DefaultSelector() as selector:
             selector.register(connection.raw.fileno(), selectors.EVENT_READ)
             selector.register(self._there, selectors.EVENT_READ)

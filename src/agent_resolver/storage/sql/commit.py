@@ -53,7 +53,9 @@ class CommitDatabase(Protocol):
         """What messages call it."""
         ...
 
-    def whole(self, *, may_wait: bool = True, flushes: bool = True) -> AbstractContextManager[SqlConnection]:
+    def whole(
+        self, *, may_wait: bool = True, flushes: bool = True
+    ) -> AbstractContextManager[SqlConnection]:
         """A transaction: all of it or nothing.
 
         Raises:
@@ -123,7 +125,9 @@ class Committer:
         self.commits = 0
         """The number of commits so far."""
 
-    def commit_alone(self, work: Work[Result], *, may_wait: bool = True, flushes: bool = True) -> Result:
+    def commit_alone(
+        self, work: Work[Result], *, may_wait: bool = True, flushes: bool = True
+    ) -> Result:
         """Do one piece of work, and commit it.
 
         Args:
@@ -134,9 +138,13 @@ class Committer:
         Raises:
             Busy: Another process writes at this moment, and this one may not wait for it.
         """
-        return self._again_and_again(_ALONE, lambda: self._commit_alone(work, may_wait=may_wait, flushes=flushes))
+        return self._again_and_again(
+            _ALONE, lambda: self._commit_alone(work, may_wait=may_wait, flushes=flushes)
+        )
 
-    def _commit_alone(self, work: Work[Result], *, may_wait: bool, flushes: bool) -> Result:
+    def _commit_alone(
+        self, work: Work[Result], *, may_wait: bool, flushes: bool
+    ) -> Result:
         with self._database.whole(may_wait=may_wait, flushes=flushes) as connection:
             transaction = self._database.transaction(connection)
             result = self._do(work, transaction)
@@ -182,7 +190,8 @@ class Committer:
                 except DoAgain:
                     self._database.wait_to_do_again(attempt)
         except EditedTrail:
-            # Only what goes into the trail cannot be kept, and only doing the pieces one by one tells which do.
+            # Only what goes into the trail cannot be kept, and only doing the pieces
+            # one by one tells which do.
             pass
         except BaseException as error:  # noqa: BLE001 - every caller that waits must hear of it
             return [Problem(error)] * len(works)
@@ -198,7 +207,8 @@ class Committer:
                 if outcome is _HELD:
                     break
                 outcomes.append(outcome)
-            # Other transactions lock the trail last as well, so that none of them waits for this one then.
+            # Other transactions lock the trail last as well, so that none of them waits
+            # for this one then.
             self._database.restore_waits()
             end = self._finish(transaction)
         self._trail_end = end
@@ -217,7 +227,8 @@ class Committer:
             with self._database.part():
                 return self._do(work, transaction)
         except BaseException as error:
-            # What was written before is gone too; what comes after would be kept on its own.
+            # What was written before is gone too; what comes after would be kept on its
+            # own.
             if self._database.is_undone_by(error):
                 raise
             del transaction.to_append[records:]

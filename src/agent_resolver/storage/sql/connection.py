@@ -40,6 +40,8 @@ class SqlConnection(Protocol):
         """Run one statement."""
         ...
 
-    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]], /) -> object:
+    def executemany(
+        self, statement: str, parameters: Iterable[Sequence[Any]], /
+    ) -> object:
         """Run one statement for each of the parameters."""
         ...

@@ -54,11 +54,13 @@ def sql_of(table: Table[Row]) -> TableSql[Row]:
     columns, fields = table.columns, structs.fields(table.row)
     listed, places = ", ".join(columns), ", ".join("?" * len(columns))
     is_key = " AND ".join(f"{name} = ?" for name in table.key)
-    # SQLite writes every index again that has a column of the list, whether or not its value changes.
-    # A table with nothing but its key still has to update something, so that the row counts as put.
+    # SQLite writes every index again that has a column of the list, whether or not its
+    # value changes. A table with nothing but its key still has to update something, so
+    # that the row counts as put.
     changing = [name for name in columns if name not in table.key] or table.key[:1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in changing)
-    # The names are those of our own declarations: nothing that a user writes gets into a statement.
+    # The names are those of our own declarations: nothing that a user writes gets into
+    # a statement.
     insert = f"INSERT INTO {table.name} ({listed}) VALUES ({places}) ON CONFLICT"  # noqa: S608
     return TableSql(
         table=table,
@@ -99,17 +101,23 @@ def find_rows(  # noqa: PLR0913 - what `Snapshot.find` takes
     return connection.execute(f"{statement}{lock}", in_utf8(parameters)).fetchall()
 
 
-def count_rows(connection: SqlConnection, table: Table[Row], where: Mapping[str, object]) -> int:
+def count_rows(
+    connection: SqlConnection, table: Table[Row], where: Mapping[str, object]
+) -> int:
     """The number of rows with these values.
 
     Raises:
         ValueError: No index has exactly these columns.
     """
     table.check_columns(frozenset(where))
-    conditions = [f"{name} IS NULL" if value is None else f"{name} = ?" for name, value in where.items()]
+    conditions = [
+        f"{name} IS NULL" if value is None else f"{name} = ?"
+        for name, value in where.items()
+    ]
     condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     given = [value for value in where.values() if value is not None]
-    # The names are those of our own declarations: nothing that a user writes gets into a statement.
+    # The names are those of our own declarations: nothing that a user writes gets into
+    # a statement.
     statement = f"SELECT count(*) FROM {table.name}{condition}"  # noqa: S608
     return int(connection.execute(statement, in_utf8(given)).fetchone()[0])
 
@@ -130,7 +138,9 @@ def _find_statement(  # noqa: PLR0913 - the parts of a statement
         ValueError: No index has exactly these columns.
     """
     table.check_columns(frozenset(where))
-    conditions = [f"{name} IS NULL" if name in empty else f"{name} = ?" for name in where]
+    conditions = [
+        f"{name} IS NULL" if name in empty else f"{name} = ?" for name in where
+    ]
     if has_after:
         conditions.append(_comes_after(table))
     condition = f"WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -15,7 +15,9 @@ def column_purpose(table: str, column: str, key: Sequence[object]) -> str:
     return f"{table}.{column}/{'/'.join(map(str, key))}"
 
 
-def seal_row(sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal) -> list[Any]:
+def seal_row(
+    sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal
+) -> list[Any]:
     """The values of a row as the file has them."""
     sealed, key = list(values), _key_in(sql, values)
     for place in sql.sealed:
@@ -25,7 +27,9 @@ def seal_row(sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal) -> 
     return sealed
 
 
-def open_row(sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal) -> list[Any]:
+def open_row(
+    sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal
+) -> list[Any]:
     """The values of a row again.
 
     Raises:
@@ -33,7 +37,8 @@ def open_row(sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal) -> 
     """
     opened, key = list(values), _key_in(sql, values)
     for place in sql.sealed:
-        # SQLite keeps any type in any column; what is not text is refused when the row is decoded.
+        # SQLite keeps any type in any column; what is not text is refused when the row
+        # is decoded.
         if isinstance(values[place], str) and values[place]:
             purpose = column_purpose(sql.table.name, sql.table.columns[place], key)
             opened[place] = find_seal().open_text(values[place], purpose)

@@ -11,7 +11,12 @@ from typing import Any
 from agent_resolver.schema.state import TABLES
 from agent_resolver.schema.table import Table
 from agent_resolver.storage.key_ring import KeyRing
-from agent_resolver.storage.lease import claim_in, release_in, renew_in, require_leases_alone
+from agent_resolver.storage.lease import (
+    claim_in,
+    release_in,
+    renew_in,
+    require_leases_alone,
+)
 from agent_resolver.storage.port import Lease, Result, Snapshot, Transaction
 from agent_resolver.storage.seal import AesSeal
 from agent_resolver.storage.sql.commit import Committer
@@ -57,7 +62,9 @@ class SqlStore(ABC):
         """The thread that does a piece of work at this moment."""
         woken_since: WokenSince = self._woken_since
         self._waiters = Waiters(woken_since, poll_seconds)
-        committer = self._committer = Committer(database, now, database.trail_key, self._waiters.tell)
+        committer = self._committer = Committer(
+            database, now, database.trail_key, self._waiters.tell
+        )
         self._writer = Writer(committer, quick_seconds=quick_seconds)
         self._process = os.getpid()
         self._reading = Lock()
@@ -97,13 +104,17 @@ class SqlStore(ABC):
             self._seal = self._keys.seal(self._database.key_id)
         return self._seal
 
-    # Writing ----------------------------------------------------------------------------------------------------------
+    # Writing --------------------------------------------------------------------------
 
-    def write(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
+    def write(
+        self, work: Callable[[Transaction], Result]
+    ) -> Coroutine[Any, Any, Result]:
         """Do a piece of work; when this returns, it is on the disk."""
         return self._write(work)
 
-    def write_leases(self, work: Callable[[Transaction], Result]) -> Coroutine[Any, Any, Result]:
+    def write_leases(
+        self, work: Callable[[Transaction], Result]
+    ) -> Coroutine[Any, Any, Result]:
         """Do a piece of work that changes leases alone; when this returns, all processes see it."""
 
         def only_leases(transaction: SqlTransaction) -> Result:
@@ -116,10 +127,14 @@ class SqlStore(ABC):
 
         return self._write(only_leases, flushes=False)
 
-    def _write(self, work: Callable[[SqlTransaction], Result], *, flushes: bool = True) -> Coroutine[Any, Any, Result]:
+    def _write(
+        self, work: Callable[[SqlTransaction], Result], *, flushes: bool = True
+    ) -> Coroutine[Any, Any, Result]:
         self._require_own_process()
         if self._working == get_ident():
-            raise RuntimeError("a piece of work must not write through the store: use its transaction")
+            raise RuntimeError(
+                "a piece of work must not write through the store: use its transaction"
+            )
 
         def do(transaction: SqlTransaction) -> Result:
             self._working = get_ident()
@@ -130,7 +145,7 @@ class SqlStore(ABC):
 
         return self._writer.do(do, flushes=flushes)
 
-    # Reading ----------------------------------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------
 
     async def read(self, work: Callable[[Snapshot], Result]) -> Result:
         """Look at one state."""
@@ -138,14 +153,20 @@ class SqlStore(ABC):
 
     def read_now(self, work: Callable[[Snapshot], Result]) -> Result:
         """Look at one state, for code that has no event loop."""
-        return self._look(lambda connection: work(SqlSnapshot(connection, self.path, self._database.find_seal)))
+        return self._look(
+            lambda connection: work(
+                SqlSnapshot(connection, self.path, self._database.find_seal)
+            )
+        )
 
     @property
     def commits(self) -> int:
         """The number of commits that this process has made."""
         return self._committer.commits
 
-    def count(self, table: Table[Any], where: Mapping[str, object] | None = None) -> int:
+    def count(
+        self, table: Table[Any], where: Mapping[str, object] | None = None
+    ) -> int:
         """The number of rows of a table with these values, without reading them.
 
         Raises:
@@ -161,7 +182,9 @@ class SqlStore(ABC):
     def _require_outside(self) -> None:
         self._require_own_process()
         if self._reader == get_ident():
-            raise RuntimeError("a piece of work must not read through the store: use its snapshot")
+            raise RuntimeError(
+                "a piece of work must not read through the store: use its snapshot"
+            )
 
     @contextmanager
     def _snapshot(self) -> Iterator[SqlConnection]:
@@ -182,9 +205,11 @@ class SqlStore(ABC):
     def _require_own_process(self) -> None:
         """Refuse to use a connection, and to wait for a thread, that only the process before a fork has."""
         if os.getpid() != self._process:
-            raise RuntimeError("the state was opened before this process was forked off: open it again")
+            raise RuntimeError(
+                "the state was opened before this process was forked off: open it again"
+            )
 
-    # Leases and owners ------------------------------------------------------------------------------------------------
+    # Leases and owners ----------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -197,27 +222,35 @@ class SqlStore(ABC):
 
     async def claim(self, name: str, seconds: float) -> Lease | None:
         """Take a lease, unless another holder has it."""
-        return await self.write_leases(lambda transaction: claim_in(transaction, self, name, self._seconds(), seconds))
+        return await self.write_leases(
+            lambda transaction: claim_in(
+                transaction, self, name, self._seconds(), seconds
+            )
+        )
 
     async def renew(self, lease: Lease, seconds: float) -> bool:
         """Keep a lease for some more time."""
         now = self._seconds()
-        return await self.write_leases(lambda transaction: renew_in(transaction, lease, now, seconds))
+        return await self.write_leases(
+            lambda transaction: renew_in(transaction, lease, now, seconds)
+        )
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back."""
         await self.write_leases(lambda transaction: release_in(transaction, lease))
 
-    # Wake-ups ---------------------------------------------------------------------------------------------------------
+    # Wake-ups -------------------------------------------------------------------------
 
     async def woken(self, topic: str, seconds: float) -> frozenset[str]:
         """The keys that were woken since the last call, in any process."""
         return await self._waiters.woken(topic, seconds)
 
-    async def _woken_since(self, topic: str, position: int | None) -> tuple[frozenset[str], int]:
+    async def _woken_since(
+        self, topic: str, position: int | None
+    ) -> tuple[frozenset[str], int]:
         return self._look(lambda connection: woken_after(connection, topic, position))
 
-    # The end ----------------------------------------------------------------------------------------------------------
+    # The end --------------------------------------------------------------------------
 
     def close(self) -> None:
         """Finish what waits, and end."""
@@ -237,14 +270,22 @@ class SqlStore(ABC):
         """Be gone; the name is kept where a row still has it."""
 
 
-def woken_after(connection: SqlConnection, topic: str, position: int | None) -> tuple[frozenset[str], int]:
+def woken_after(
+    connection: SqlConnection, topic: str, position: int | None
+) -> tuple[frozenset[str], int]:
     """The keys of a topic that were woken after a position, and the newest position; without a position no keys."""
-    newest = int(connection.execute("SELECT coalesce(max(position), 0) FROM wake").fetchone()[0])
+    newest = int(
+        connection.execute("SELECT coalesce(max(position), 0) FROM wake").fetchone()[0]
+    )
     last = newest if position is None else position
     statement = "SELECT key FROM wake WHERE position > ? AND topic = ?"
     rows = connection.execute(statement, (last, in_utf8(topic))).fetchall()
     return frozenset(str(key) for (key,) in rows), newest
 
 
-OWNERS_IN_USE = " UNION ".join(f"SELECT {table.owner} AS name FROM {table.name}" for table in TABLES if table.owner)  # noqa: S608
+OWNERS_IN_USE = " UNION ".join(
+    f"SELECT {table.owner} AS name FROM {table.name}"  # noqa: S608
+    for table in TABLES
+    if table.owner
+)
 """Every process that a row belongs to."""

@@ -6,14 +6,26 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from agent_resolver.core.audit import anchored, chain_faults, extended, is_sealed, new_seal, rekeyed, resealed
+from agent_resolver.core.audit import (
+    anchored,
+    chain_faults,
+    extended,
+    is_sealed,
+    new_seal,
+    rekeyed,
+    resealed,
+)
 from agent_resolver.schema.audit import AuditRecord, Head, Record, Seal
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.sql.connection import SqlConnection
 
-_RECORDS: Final = "SELECT position, run, sequence, at, kind, body, previous, hash, sealed FROM audit"
+_RECORDS: Final = (
+    "SELECT position, run, sequence, at, kind, body, previous, hash, sealed FROM audit"
+)
 _PAGE: Final = 1000
-_HEAD: Final = "SELECT sequence, hash FROM audit WHERE run = ? ORDER BY sequence DESC LIMIT 1"
+_HEAD: Final = (
+    "SELECT sequence, hash FROM audit WHERE run = ? ORDER BY sequence DESC LIMIT 1"
+)
 _INSERT: Final = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SEAL: Final = """
     SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal, number, seal, mark
@@ -21,7 +33,8 @@ _SEAL: Final = """
 _RESEAL: Final = "UPDATE audit_seal SET count = ?, root = ?, number = ?, seal = ?"
 _REMARK: Final = "UPDATE audit_mark SET mark = ?"
 _SEALED_BEFORE: Final = (
-    "an older version of this program sealed it with a key: set it aside, with its key, and begin a new one"
+    "an older version of this program sealed it with a key: set it aside, with its "
+    "key, and begin a new one"
 )
 _HEADS: Final = msgspec.json.Decoder(dict[str, Head])
 _ANCHOR: Final = "UPDATE audit_seal SET anchor = ?, anchor_root = ?, anchor_heads = ?, anchor_seal = ?"
@@ -31,7 +44,9 @@ class EditedTrail(UnreadableFile):
     """The trail was edited so that nothing can follow it."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "has an audit trail that was edited, see `agent audit verify`")
+        super().__init__(
+            path, "has an audit trail that was edited, see `agent audit verify`"
+        )
 
 
 class TrailEnd(Struct, frozen=True):
@@ -86,12 +101,23 @@ def append_records(  # noqa: PLR0913 - what a trail is, and what is added to it
         connection.executemany(_INSERT, map(_row_of, added))
         _write_seal(connection, sealed)
     except (connection.IntegrityError, connection.DataError, OverflowError):
-        # A record is there already that the seal does not count, or a number was edited that has no next one.
+        # A record is there already that the seal does not count, or a number was edited
+        # that has no next one.
         raise EditedTrail(path) from None
-    return TrailEnd(version, sealed, {record.run: Head(record.sequence, record.hash) for record in added})
+    return TrailEnd(
+        version,
+        sealed,
+        {record.run: Head(record.sequence, record.hash) for record in added},
+    )
 
 
-def _trusted_seal(connection: SqlConnection, path: str, key: bytes | None, last: TrailEnd | None, lock: str) -> Seal:
+def _trusted_seal(
+    connection: SqlConnection,
+    path: str,
+    key: bytes | None,
+    last: TrailEnd | None,
+    lock: str,
+) -> Seal:
     """The seal of a trail that other processes may have added to, and that was not edited."""
     seal = read_seal(connection, lock)
     if seal is None or not is_sealed(seal, key):
@@ -135,14 +161,18 @@ def _write_seal(connection: SqlConnection, seal: Seal) -> None:
     connection.execute(_REMARK, (seal.mark,))
 
 
-def read_records(connection: SqlConnection, run: str | None, last: int | None) -> Iterator[AuditRecord]:
+def read_records(
+    connection: SqlConnection, run: str | None, last: int | None
+) -> Iterator[AuditRecord]:
     """The records of one run or of all, oldest first; only the last ones if asked."""
     if run is None and last is None:
         return _read_pages(connection)
     condition = "" if run is None else " WHERE run = ?"
     bound = "" if last is None else " LIMIT ?"
     values = [value for value in (run, last) if value is not None]
-    rows = connection.execute(f"{_RECORDS}{condition} ORDER BY position DESC{bound}", values).fetchall()
+    rows = connection.execute(
+        f"{_RECORDS}{condition} ORDER BY position DESC{bound}", values
+    ).fetchall()
     return map(_record_of, reversed(rows))
 
 
@@ -186,7 +216,13 @@ def read_seal(connection: SqlConnection, lock: str = "") -> Seal | None:
     return None
 
 
-def prune_records(connection: SqlConnection, path: str, through: int, key: bytes | None, lock: str = "") -> int:
+def prune_records(
+    connection: SqlConnection,
+    path: str,
+    through: int,
+    key: bytes | None,
+    lock: str = "",
+) -> int:
     """Remove the records up to a position, and leave an anchor.
 
     Returns:
@@ -205,24 +241,35 @@ def prune_records(connection: SqlConnection, path: str, through: int, key: bytes
         raise EditedTrail(path)
     pruned = anchored(seal, read_records(connection, None, None), through, key)
     heads = msgspec.json.encode(pruned.anchor_heads, order="sorted").decode()
-    connection.execute(_ANCHOR, (pruned.anchor, pruned.anchor_root, heads, pruned.anchor_seal))
+    connection.execute(
+        _ANCHOR, (pruned.anchor, pruned.anchor_root, heads, pruned.anchor_seal)
+    )
     _write_seal(connection, pruned)
-    return connection.execute("DELETE FROM audit WHERE position <= ?", (through,)).rowcount
+    return connection.execute(
+        "DELETE FROM audit WHERE position <= ?", (through,)
+    ).rowcount
 
 
-def rekey_trail(connection: SqlConnection, path: str, old: bytes | None, new: bytes | None) -> Seal:
+def rekey_trail(
+    connection: SqlConnection, path: str, old: bytes | None, new: bytes | None
+) -> Seal:
     """Seal the trail with another key, or with none; the seal that it had.
 
     Raises:
         EditedTrail: The trail does not verify with its key: sealing it again would hide that.
     """
     seal = read_seal(connection)
-    if seal is None or any(chain_faults(read_records(connection, None, None), seal, old)):
+    if seal is None or any(
+        chain_faults(read_records(connection, None, None), seal, old)
+    ):
         raise EditedTrail(path)
-    # The same key, or none before and after, leaves the roots as they are: one that was noted can still be found.
+    # The same key, or none before and after, leaves the roots as they are: one that was
+    # noted can still be found.
     if new != old:
         changed = rekeyed(seal, read_records(connection, None, None), new)
-        connection.execute("UPDATE audit_seal SET anchor_seal = ?", (changed.anchor_seal,))
+        connection.execute(
+            "UPDATE audit_seal SET anchor_seal = ?", (changed.anchor_seal,)
+        )
         _write_seal(connection, changed)
     return seal
 
@@ -251,7 +298,9 @@ def _row_of(record: AuditRecord) -> tuple[object, ...]:
 
 def _record_of(row: tuple[object, ...]) -> AuditRecord:
     """The record of a row. SQLite keeps any type in any column, so one that was edited may hold something else."""
-    position, run, sequence, at, kind, body, previous, digest, sealed = cast("tuple[Any, ...]", row)
+    position, run, sequence, at, kind, body, previous, digest, sealed = cast(
+        "tuple[Any, ...]", row
+    )
     return AuditRecord(
         position=position,
         run=str(run),
@@ -270,6 +319,10 @@ def _body_of(stored: object) -> dict[str, Any]:
     edited = {"edited": str(stored)}
     try:
         body = msgspec.json.decode(cast("str", stored), type=dict[str, Any])
-        return body if msgspec.json.encode(body, order="sorted").decode() == stored else edited
+        return (
+            body
+            if msgspec.json.encode(body, order="sorted").decode() == stored
+            else edited
+        )
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return edited

@@ -31,7 +31,9 @@ class Lent(Protocol):
 class SqlSnapshot:
     """Reads one state."""
 
-    def __init__(self, connection: SqlConnection, path: str, find_seal: FindSeal | None = None) -> None:
+    def __init__(
+        self, connection: SqlConnection, path: str, find_seal: FindSeal | None = None
+    ) -> None:
         """A view of one state.
 
         Args:
@@ -48,7 +50,9 @@ class SqlSnapshot:
     def get(self, table: Table[Row], *key: object) -> Row | None:
         """The row with this key."""
         sql = sql_of(table)
-        values = self.connection.execute(f"{sql.get}{self.lock}", in_utf8(key)).fetchone()
+        values = self.connection.execute(
+            f"{sql.get}{self.lock}", in_utf8(key)
+        ).fetchone()
         return None if values is None else self._decode(sql, values)
 
     def find(
@@ -62,10 +66,20 @@ class SqlSnapshot:
     ) -> list[Row]:
         """The rows with these values, in the order of the table."""
         sql = sql_of(table)
-        found = find_rows(self.connection, table, where or {}, after, limit, is_reversed=is_reversed, lock=self.lock)
+        found = find_rows(
+            self.connection,
+            table,
+            where or {},
+            after,
+            limit,
+            is_reversed=is_reversed,
+            lock=self.lock,
+        )
         return [self._decode(sql, values) for values in found]
 
-    def records(self, run: str | None = None, last: int | None = None) -> Iterator[AuditRecord]:
+    def records(
+        self, run: str | None = None, last: int | None = None
+    ) -> Iterator[AuditRecord]:
         """The records of the trail, oldest first."""
         return read_records(self.connection, run, last)
 
@@ -87,7 +101,11 @@ class SqlTransaction(SqlSnapshot):
     """Writes to a state; what is appended to the trail or woken is collected, and written with the commit."""
 
     def __init__(
-        self, connection: SqlConnection, path: str, key: bytes | None, find_seal: FindSeal | None = None
+        self,
+        connection: SqlConnection,
+        path: str,
+        key: bytes | None,
+        find_seal: FindSeal | None = None,
     ) -> None:
         super().__init__(connection, path, find_seal)
         self._key = key

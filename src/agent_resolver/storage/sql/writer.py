@@ -25,7 +25,9 @@ class Writer:
     process writes or the disk is slow.
     """
 
-    def __init__(self, committer: Committer, *, quick_seconds: float = QUICK_SECONDS) -> None:
+    def __init__(
+        self, committer: Committer, *, quick_seconds: float = QUICK_SECONDS
+    ) -> None:
         """A writer that commits with this committer; with no quick seconds, the thread does everything."""
         self._committer = committer
         self._turn = Lock()
@@ -54,13 +56,16 @@ class Writer:
             UnreadableFile: It could not be written, or what was written with it could not.
         """
         loop = asyncio.get_running_loop()
-        # Only the first in each round: whatever else comes in it goes into one commit. And only if the thread has
-        # nothing left, also of what it took out of the queue: pieces are done in the order in which they come.
+        # Only the first in each round: whatever else comes in it goes into one commit.
+        # And only if the thread has nothing left, also of what it took out of the
+        # queue: pieces are done in the order in which they come.
         is_alone = self._has_had is not loop and not self._left
         if is_alone and self._is_quick and self._turn.acquire(blocking=False):
             with suppress(Busy):
                 result = self._done_here(work, loop, flushes=flushes)
-                await asyncio.sleep(0)  # A task that does one piece after the other lets other tasks have their turn.
+                await asyncio.sleep(
+                    0
+                )  # A task that does one piece after the other lets other tasks have their turn.
                 return result
         done: asyncio.Future[Result] = loop.create_future()
         with self._lock:
@@ -83,7 +88,9 @@ class Writer:
         with self._turn:  # An event loop in another thread may do a last piece of work.
             pass
 
-    def _done_here(self, work: Work[Result], loop: asyncio.AbstractEventLoop, *, flushes: bool) -> Result:
+    def _done_here(
+        self, work: Work[Result], loop: asyncio.AbstractEventLoop, *, flushes: bool
+    ) -> Result:
         start = perf_counter()
         try:
             self._require_open()
@@ -101,11 +108,13 @@ class Writer:
         if self._is_closed:
             raise RuntimeError("the state was closed")
 
-    # The thread -------------------------------------------------------------------------------------------------------
+    # The thread -----------------------------------------------------------------------
 
     def _run(self) -> None:
         while batch := self._next():
-            told: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+            told: dict[
+                asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]
+            ] = {}
             for (_, done), outcome in zip(batch, self._written(batch), strict=True):
                 told.setdefault(done.get_loop(), []).append((done, outcome))
             for loop, outcomes in told.items():

@@ -15,14 +15,21 @@ class StateInUse(UnreadableFile):
     """Another process has the state open."""
 
     exit_code = 1
-    hint = "end `agent serve`, workers, runs and tasks that use this state, then try again"
+    hint = (
+        "end `agent serve`, workers, runs and tasks that use this state, then try again"
+    )
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "is in use by another process, which knows only the keys that it started with")
+        super().__init__(
+            path,
+            "is in use by another process, which knows only the keys that it started with",
+        )
 
 
 @contextmanager
-def alone_with(path: str, wait_seconds: float = _WAIT_SECONDS) -> Iterator[sqlite3.Connection]:
+def alone_with(
+    path: str, wait_seconds: float = _WAIT_SECONDS
+) -> Iterator[sqlite3.Connection]:
     """A connection to a state file that no other process has open, nor can open before this ends.
 
     Every connection to a file in WAL mode holds a shared lock for as long as it is open, also while it does nothing. So
@@ -33,7 +40,9 @@ def alone_with(path: str, wait_seconds: float = _WAIT_SECONDS) -> Iterator[sqlit
         UnreadableFile: It is damaged.
     """
     try:
-        with closing(sqlite3.connect(path, timeout=wait_seconds, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(path, timeout=wait_seconds, isolation_level=None)
+        ) as connection:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             try:
                 connection.execute("PRAGMA synchronous = FULL")
@@ -41,7 +50,9 @@ def alone_with(path: str, wait_seconds: float = _WAIT_SECONDS) -> Iterator[sqlit
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("COMMIT")
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # The rest says why.
+                if (
+                    error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                ):  # The rest says why.
                     raise StateInUse(path) from None
                 raise
             yield connection

@@ -205,8 +205,9 @@ MIGRATIONS: Final = (
     CREATE INDEX wait_by_awaited ON wait (awaited);
     CREATE INDEX wait_by_run ON wait (run);
     """,
-    # The tables `checkpoints` and `writes` are those of LangGraph's saver, which uses them on a lent connection. A
-    # saver that made them itself would commit our transaction.
+    # The tables `checkpoints` and `writes` are those of LangGraph's saver, which uses
+    # them on a lent connection. A saver that made them itself would commit our
+    # transaction.
     """
     ALTER TABLE run ADD COLUMN stage TEXT NOT NULL DEFAULT '';
     CREATE TABLE artifact (
@@ -238,8 +239,9 @@ MIGRATIONS: Final = (
         PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
     );
     """,
-    # The id of the key that seals the file; empty until the first process with a key opens it. What an earlier version
-    # sealed names no key, and its words are open: `agent state rotate-key` takes it over.
+    # The id of the key that seals the file; empty until the first process with a key
+    # opens it. What an earlier version sealed names no key, and its words are open:
+    # `agent state rotate-key` takes it over.
     """
     ALTER TABLE audit ADD COLUMN sealed BLOB;
     ALTER TABLE run ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
@@ -286,13 +288,16 @@ def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Iterator[None]:
+def _kept_or_undone(
+    connection: sqlite3.Connection, end: str, *undo: str
+) -> Iterator[None]:
     """What is begun in it is ended, or undone when it fails."""
     try:
         yield
         connection.execute(end)
     except BaseException:
-        # After some faults SQLite has rolled back by itself, and what could not begin need not be undone.
+        # After some faults SQLite has rolled back by itself, and what could not begin
+        # need not be undone.
         if connection.in_transaction:
             for statement in undo:
                 connection.execute(statement)
@@ -302,7 +307,9 @@ def _kept_or_undone(connection: sqlite3.Connection, end: str, *undo: str) -> Ite
 class Database(StoreDatabase):
     """A connection to the state file. Not for several threads at once: threads that share it bring the lock."""
 
-    def __init__(self, path: str, key: bytes | None = None, keys: KeyRing | None = None) -> None:
+    def __init__(
+        self, path: str, key: bytes | None = None, keys: KeyRing | None = None
+    ) -> None:
         """Open the state file, making it and its folder, and bring it to the newest schema.
 
         Args:
@@ -347,7 +354,12 @@ class Database(StoreDatabase):
         return self._path
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(
+            self.path,
+            timeout=_WAIT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
 
     def _prepare(self, key: bytes | None) -> None:
         version = self._pragma("user_version")
@@ -355,7 +367,8 @@ class Database(StoreDatabase):
         if (application, version) != (_APPLICATION, len(MIGRATIONS)):
             self._migrate(key)
         self._refuse_triggers()
-        # Readers go on while one process writes; a commit is on the disk when it returns.
+        # Readers go on while one process writes; a commit is on the disk when it
+        # returns.
         self._use_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
 
@@ -368,7 +381,9 @@ class Database(StoreDatabase):
         if not self.key_id:
             first = keys.first_id()
             with self.whole() as connection:
-                connection.execute("UPDATE sealed_with SET key = ? WHERE key = ''", (first,))
+                connection.execute(
+                    "UPDATE sealed_with SET key = ? WHERE key = ''", (first,)
+                )
             self.key_id = self._recorded_key()
         self.trail_key = keys.trail_key(self.key_id)
 
@@ -384,9 +399,13 @@ class Database(StoreDatabase):
         Raises:
             DatabaseError: It has a trigger or a view.
         """
-        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone()
+        found = self._connection.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        ).fetchone()
         if found is not None:
-            raise sqlite3.DatabaseError("it has a trigger or a view, which this program never makes")
+            raise sqlite3.DatabaseError(
+                "it has a trigger or a view, which this program never makes"
+            )
 
     def _use_wal(self) -> None:
         """Switch the journal, once in the life of the file."""
@@ -396,7 +415,8 @@ class Database(StoreDatabase):
             except sqlite3.OperationalError:
                 if attempt + 1 == _ATTEMPTS:
                     raise
-                # Alone of all statements it does not wait for other processes; this one does.
+                # Alone of all statements it does not wait for other processes; this one
+                # does.
                 self._connection.execute("BEGIN EXCLUSIVE")
                 self._connection.execute("ROLLBACK")
             else:
@@ -407,8 +427,13 @@ class Database(StoreDatabase):
 
     def _migrate(self, key: bytes | None) -> None:
         with self.whole() as connection:
-            version, application = self._pragma("user_version"), self._pragma("application_id")
-            is_new = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            version, application = (
+                self._pragma("user_version"),
+                self._pragma("application_id"),
+            )
+            is_new = not connection.execute(
+                "SELECT count(*) FROM sqlite_master"
+            ).fetchone()[0]
             if application != _APPLICATION and (application or not is_new):
                 raise sqlite3.DatabaseError("it is a database of another program")
             if version > len(MIGRATIONS):
@@ -431,13 +456,17 @@ class Database(StoreDatabase):
         Up to version 2, a process without a file was gone. From version 3 on it is not known, so each process that a
         started call names gets a file; one that still runs has its own.
         """
-        owners = self._connection.execute("SELECT DISTINCT owner FROM ledger WHERE state = 'started'")
+        owners = self._connection.execute(
+            "SELECT DISTINCT owner FROM ledger WHERE state = 'started'"
+        )
         names = [str(name) for (name,) in owners]
         if names:
             remember_gone(owners_folder(self.path), names)
 
     @contextmanager
-    def whole(self, *, may_wait: bool = True, flushes: bool = True) -> Iterator[sqlite3.Connection]:
+    def whole(
+        self, *, may_wait: bool = True, flushes: bool = True
+    ) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing, with no other writer in between.
 
         What an interruption left open is undone first. One that does not flush is in the file for all processes, and on
@@ -448,7 +477,8 @@ class Database(StoreDatabase):
             UnreadableFile: The file is damaged, the disk is full, or another process does not let go of it.
         """
         connection = self._connection
-        # One block in place of `_in_our_words` and `_kept_or_undone`: each step of a run waits for this.
+        # One block in place of `_in_our_words` and `_kept_or_undone`: each step of a
+        # run waits for this.
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -464,20 +494,30 @@ class Database(StoreDatabase):
             raise self._unusable(error) from error
 
     def _begin(self, *, may_wait: bool, flushes: bool) -> None:
-        # SQLite would go on writing into a file that has lost its name, and what it wrote would be gone with it.
+        # SQLite would go on writing into a file that has lost its name, and what it
+        # wrote would be gone with it.
         if self._identity is not None and _identity_of(self.path) != self._identity:
-            raise sqlite3.OperationalError("it was removed or replaced while it was in use")
+            raise sqlite3.OperationalError(
+                "it was removed or replaced while it was in use"
+            )
         if may_wait != self._waits:
-            # Only when it changes: one call after the other sets it never, and it takes as long as a small query.
-            self._connection.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000 if may_wait else 0}")
+            # Only when it changes: one call after the other sets it never, and it takes
+            # as long as a small query.
+            self._connection.execute(
+                f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000 if may_wait else 0}"
+            )
             self._waits = may_wait
         if flushes != self._flushes:
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if flushes else 'NORMAL'}")
+            self._connection.execute(
+                f"PRAGMA synchronous = {'FULL' if flushes else 'NORMAL'}"
+            )
             self._flushes = flushes
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            if not may_wait and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # The rest says why.
+            if (
+                not may_wait and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            ):  # The rest says why.
                 raise Busy from None
             raise
 
@@ -490,7 +530,9 @@ class Database(StoreDatabase):
         """
         with self._in_our_words():
             self._connection.execute("SAVEPOINT part")
-            with _kept_or_undone(self._connection, "RELEASE part", "ROLLBACK TO part", "RELEASE part"):
+            with _kept_or_undone(
+                self._connection, "RELEASE part", "ROLLBACK TO part", "RELEASE part"
+            ):
                 yield
 
     @property

@@ -41,11 +41,19 @@ class Owner:
     def _take_name(self) -> None:
         self.name = secrets.token_hex(8)
         self._path = os.path.join(self._folder, self.name)
-        # It has its name only once it is locked: others take what is not locked for what a process left behind.
-        unnamed = self._path if fcntl is None else os.path.join(self._folder, f"{_UNNAMED}{self.name}")
-        file = os.open(unnamed, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+        # It has its name only once it is locked: others take what is not locked for
+        # what a process left behind.
+        unnamed = (
+            self._path
+            if fcntl is None
+            else os.path.join(self._folder, f"{_UNNAMED}{self.name}")
+        )
+        file = os.open(
+            unnamed, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600
+        )
         if fcntl is not None:
-            # Another process that sweeps the folder may hold the lock for a moment, to see whether it is free.
+            # Another process that sweeps the folder may hold the lock for a moment, to
+            # see whether it is free.
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
                 os.rename(unnamed, self._path)
@@ -69,14 +77,18 @@ class Owner:
         """
         if fcntl is None:
             return
-        paths = (os.path.join(self._folder, name) for name in sorted(os.listdir(self._folder)))
+        paths = (
+            os.path.join(self._folder, name)
+            for name in sorted(os.listdir(self._folder))
+        )
         left = [path for path in paths if path != self._path and _is_unlocked(path)]
         if not left:
             return
         in_use = names_in_use()
         for path in left:
             if os.path.basename(path) not in in_use:
-                # Another process may have removed it, and one that cannot be removed harms nothing.
+                # Another process may have removed it, and one that cannot be removed
+                # harms nothing.
                 with suppress(OSError):
                     os.unlink(path)
 
@@ -123,7 +135,13 @@ def remember_gone(folder: str, names: Iterable[str]) -> None:
     for name in filter(_is_name, names):
         # A link that leads to nothing counts as there: its target must not be made.
         with suppress(FileExistsError):
-            os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
+            os.close(
+                os.open(
+                    os.path.join(folder, name),
+                    os.O_CREAT | os.O_EXCL | os.O_RDONLY,
+                    0o600,
+                )
+            )
 
 
 def _is_name(name: str) -> bool:
@@ -134,14 +152,16 @@ def _is_name(name: str) -> bool:
 def _is_unlocked(path: str) -> bool:
     """True if the file is there and its process is not."""
     try:
-        # What is not a plain file comes from others: a link is not followed, and a pipe not waited for.
+        # What is not a plain file comes from others: a link is not followed, and a pipe
+        # not waited for.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             return False
-        # The lock is asked for as a shared one: two processes that ask at the same time must not look like the owner.
+        # The lock is asked for as a shared one: two processes that ask at the same time
+        # must not look like the owner.
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return False

@@ -52,7 +52,12 @@ class SqliteStore(SqlStore):
         """
         self.database = Database(path, key, keys)
         super().__init__(
-            self.database, keys, now=now, seconds=seconds, quick_seconds=quick_seconds, poll_seconds=_POLL_SECONDS
+            self.database,
+            keys,
+            now=now,
+            seconds=seconds,
+            quick_seconds=quick_seconds,
+            poll_seconds=_POLL_SECONDS,
         )
         self._naming = Lock()
         self._owner: Owner | None = None
@@ -83,8 +88,9 @@ class SqliteStore(SqlStore):
             except OSError as error:
                 problem = f"cannot be used for the names of processes: {error.strerror}"
                 raise UnreadableFile(folder, problem) from error
-        # Outside of the lock: another thread may read, and ask for the name meanwhile. In the middle of a read, the
-        # state that is read may be too old to tell which names are in use: the next process sweeps.
+        # Outside of the lock: another thread may read, and ask for the name meanwhile.
+        # In the middle of a read, the state that is read may be too old to tell which
+        # names are in use: the next process sweeps.
         if self._reader != get_ident():
             owner.sweep(self._owners_in_use)
         return owner
@@ -107,5 +113,6 @@ class SqliteStore(SqlStore):
         try:
             return name in self._owners_in_use()
         except UnreadableFile:
-            # A file that cannot be read may name this process; it is closed all the same.
+            # A file that cannot be read may name this process; it is closed all the
+            # same.
             return True

@@ -1,6 +1,13 @@
 """One piece of work on the state file."""
 
-from sqlite3 import SQLITE_DENY, SQLITE_OK, SQLITE_SAVEPOINT, SQLITE_TRANSACTION, Connection, Cursor
+from sqlite3 import (
+    SQLITE_DENY,
+    SQLITE_OK,
+    SQLITE_SAVEPOINT,
+    SQLITE_TRANSACTION,
+    Connection,
+    Cursor,
+)
 from typing import Any, Final, NoReturn, cast
 
 from agent_resolver.storage.port import MOST_WAKES
@@ -16,10 +23,14 @@ class SqliteTransaction(SqlTransaction):
     def write_wakes(self) -> None:
         """Leave a row for each that is woken."""
         for topic, key in self.to_wake:
-            self.connection.execute("INSERT INTO wake (topic, key) VALUES (?, ?)", (topic, key))
+            self.connection.execute(
+                "INSERT INTO wake (topic, key) VALUES (?, ?)", (topic, key)
+            )
             (newest,) = self.connection.execute("SELECT last_insert_rowid()").fetchone()
             if newest % _WAKES_PER_REMOVAL == 0:
-                self.connection.execute("DELETE FROM wake WHERE position <= ?", (newest - MOST_WAKES,))
+                self.connection.execute(
+                    "DELETE FROM wake WHERE position <= ?", (newest - MOST_WAKES,)
+                )
 
     def _make_lent(self) -> "LentConnection":
         return LentConnection(cast("Connection", self.connection))
@@ -27,7 +38,9 @@ class SqliteTransaction(SqlTransaction):
 
 def _deny_transactions(action: int, *_: str | None) -> int:
     """Let a borrower do anything but begin, commit or undo: also by a script, which commits by itself."""
-    return SQLITE_DENY if action in {SQLITE_TRANSACTION, SQLITE_SAVEPOINT} else SQLITE_OK
+    return (
+        SQLITE_DENY if action in {SQLITE_TRANSACTION, SQLITE_SAVEPOINT} else SQLITE_OK
+    )
 
 
 class LentConnection:
@@ -44,7 +57,9 @@ class LentConnection:
 
     def _borrowed(self) -> Connection:
         if self._connection is None:
-            raise RuntimeError("the connection was lent for one piece of work, which has ended")
+            raise RuntimeError(
+                "the connection was lent for one piece of work, which has ended"
+            )
         return self._connection
 
     def cursor(self) -> Cursor:
@@ -67,8 +82,12 @@ class LentConnection:
 
     def rollback(self) -> NoReturn:
         """Refused: it would undo what others wrote."""
-        raise RuntimeError("a connection that was lent cannot roll back: raise an exception in the work instead")
+        raise RuntimeError(
+            "a connection that was lent cannot roll back: raise an exception in the work instead"
+        )
 
     def executescript(self, _sql: str) -> NoReturn:
         """Refused: it would commit what others wrote."""
-        raise RuntimeError("a connection that was lent runs no scripts: they commit; run statements one by one")
+        raise RuntimeError(
+            "a connection that was lent runs no scripts: they commit; run statements one by one"
+        )
