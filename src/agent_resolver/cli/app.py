@@ -30,8 +30,7 @@ from agent_resolver.cli.output import (
     safe,
     use_utf8,
 )
-from agent_resolver.cli.parser import CommandParser
-from agent_resolver.project.errors import InvalidBlueprints, InvalidSkills
+from agent_resolver.cli.parser import CommandParser, HelpText
 from agent_resolver.schema.errors import InvalidAgentFile, InvalidIndex, ResolverError
 from agent_resolver.storage.errors import UnreadableFile
 
@@ -96,7 +95,7 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         prog=_called_as(),
         description="Resolve what an AI agent needs against the MCP servers that exist.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -250,6 +249,8 @@ def _refused_files(
                 INDEX_LABEL, getattr(options, "index", None) or INDEX, error.issues
             )
         ]
+    from agent_resolver.project.errors import InvalidBlueprints, InvalidSkills
+
     if isinstance(error, InvalidBlueprints | InvalidSkills):
         return [
             InvalidFile(path, path, issues) for path, issues in error.faults.items()

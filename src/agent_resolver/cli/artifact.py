@@ -3,17 +3,19 @@
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from agent_resolver.cli.errors import Refusal
-from agent_resolver.core.lock_difference import Difference, DifferenceKind, remedy
-from agent_resolver.core.verification import unusable
 from agent_resolver.schema.errors import InvalidLockfile
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.schema.lockfile import Lockfile, is_ours, parse_lockfile
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import Batch, read_bounded, read_head, same_content
+
+if TYPE_CHECKING:
+    from agent_resolver.core.lock_difference import Difference
 
 # The first key of a file says whose it is, so its head is enough for most questions.
 _HEAD_BYTES = 4096
@@ -47,7 +49,7 @@ class Artifact(Struct, frozen=True):
     content: Callable[[], Iterable[bytes]]
     is_lock: bool = False
 
-    def write(self, batch: Batch, conflict: Difference | None) -> Status:
+    def write(self, batch: Batch, conflict: "Difference | None") -> Status:
         """Write the file with the others of the batch, unless it already has the content.
 
         A lock with merge conflicts is written anew all the same: it is made of the agent file and the index alone.
@@ -81,7 +83,7 @@ class Artifact(Struct, frozen=True):
             unified_diff(old, new, fromfile=self.path, tofile=f"{self.path} (resolved)")
         )
 
-    def refuse_foreign(self, *, allows_conflict: bool) -> Difference | None:
+    def refuse_foreign(self, *, allows_conflict: bool) -> "Difference | None":
         """Stop before a file of another tool is overwritten; the conflict in the lock, where that is allowed.
 
         Raises:
@@ -91,6 +93,9 @@ class Artifact(Struct, frozen=True):
         # A missing or empty file has nothing to lose.
         if not head:
             return None
+        from agent_resolver.core.lock_difference import DifferenceKind, remedy
+        from agent_resolver.core.verification import unusable
+
         # An explanation may be replaced in the middle of a merge conflict too: it is
         # made again as a whole.
         if not self.is_lock:

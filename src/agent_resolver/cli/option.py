@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
+from agent_resolver.cli.parser import HelpText
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
@@ -25,7 +26,7 @@ def add_command(
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     # The innermost command sets it last: the parser that knows the options that may

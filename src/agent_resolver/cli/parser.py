@@ -1,8 +1,33 @@
 """Reads a command line, and names what was probably meant by a word that it does not know."""
 
 import argparse
+import os
+import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn
+
+# argparse asks gettext for each of its words: a catalog of the machine could change what
+# a command says, and looking for one takes a millisecond of every start.
+argparse._ = str  # type: ignore[attr-defined]
+
+
+class HelpText(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal, with descriptions and examples as they are written."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_terminal_columns() - 2)
+
+
+def _terminal_columns() -> int:
+    """The same as `shutil.get_terminal_size`: argparse asks at every option, and that module is slow to import."""
+    with suppress(KeyError, ValueError):
+        if (columns := int(os.environ["COLUMNS"])) > 0:
+            return columns
+    with suppress(AttributeError, ValueError, OSError):
+        if (columns := os.get_terminal_size(sys.__stdout__.fileno()).columns) > 0:  # type: ignore[union-attr]
+            return columns
+    return 80
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -1,12 +1,11 @@
 """Lock entries, and the hashes over them."""
 
 from collections.abc import Mapping
-from hashlib import sha256
 
 from msgspec import UNSET, UnsetType, structs
 
 from agent_resolver.schema.agent_file import Requirement
-from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.canonical_digest import digest, hexdigest
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.lockfile import LockedServer
 
@@ -17,9 +16,8 @@ def server_hash(
     """SHA-256 over what a lock entry pins, in hexadecimal; the scopes are sorted first."""
     # The specification fixes this text. Ids, versions and scopes hold none of its
     # separators, so no two share it.
-    return sha256(
-        f"{server_id}@{version}|{endpoint}|{','.join(sorted(scopes))}".encode()
-    ).hexdigest()
+    pinned = f"{server_id}@{version}|{endpoint}|{','.join(sorted(scopes))}"
+    return hexdigest(pinned.encode())
 
 
 def lock_entry(requirement: Requirement, server: Server) -> LockedServer:

@@ -4,7 +4,6 @@ A row has all that the rest of the product needs to know of its rule: choosing, 
 suggesting edits and `agent why` read it from there.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Final
@@ -19,8 +18,10 @@ from agent_resolver.schema.explanation import Edit, EditKind, Reason, RejectionC
 from agent_resolver.schema.index import OVERLAY_NAME, Server
 from agent_resolver.schema.vocabulary import SENSITIVITY_RANK, Residency, Sensitivity
 
-_NOT_PLAIN_IN_YAML: Final = re.compile("[\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON may hold as they are and YAML may not."""
+_NOT_PLAIN_IN_YAML: Final = str.maketrans(
+    {mark: f"\\u{ord(mark):04x}" for mark in "\u2028\u2029\ufeff\ufffe\uffff"}
+)
+"""The escapes of characters that JSON may hold as they are and YAML may not."""
 Judge = Callable[[Server], Reason | None]
 
 
@@ -356,8 +357,7 @@ def overlay_line(server_id: str, facts: Mapping[str, object]) -> str:
     """The line that states facts of a server in an overlay, for a person who knows that they are so."""
     # JSON is YAML too, and quotes whatever an id may hold.
     line = msgspec.json.encode({server_id: facts}).decode()
-    escaped = _NOT_PLAIN_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", line)
-    return f"servers: {escaped}"
+    return f"servers: {line.translate(_NOT_PLAIN_IN_YAML)}"
 
 
 def _overlay_advice(server: Server, facts: Mapping[str, object]) -> str:

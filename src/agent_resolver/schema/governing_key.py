@@ -5,7 +5,6 @@ agent file of the catalog may have been written for another tool, whose keys are
 that is almost one of these, or one of these in the wrong place, is refused.
 """
 
-import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
@@ -170,7 +169,11 @@ def place_below(issue: Issue) -> Issue:
 
 def fold(key: str) -> str:
     """A key without what a reader overlooks: capitals, separators, marks, and letters of look-alike scripts."""
-    letters = unicodedata.normalize("NFKD", key).casefold().translate(_LOOK_ALIKES)
+    if not key.isascii():
+        import unicodedata  # Slow to load, and few keys need it.
+
+        key = unicodedata.normalize("NFKD", key)
+    letters = key.casefold().translate(_LOOK_ALIKES)
     return "".join(letter for letter in letters if letter.isalnum())
 
 

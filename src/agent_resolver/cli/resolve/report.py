@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,13 +24,14 @@ from agent_resolver.core.constraint import positions_of
 from agent_resolver.core.count import counted
 from agent_resolver.core.resolution import Resolution
 from agent_resolver.core.server import in_order
-from agent_resolver.core.spelling import are_twins
-from agent_resolver.core.unknown_scope import UnknownScope, unknown_scopes
 from agent_resolver.schema.agent_file import find_in_agent_file
 from agent_resolver.schema.explanation import EditKind, NearMiss, Rejection, Suggestion
 from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.tree import Node
+
+if TYPE_CHECKING:
+    from agent_resolver.core.unknown_scope import UnknownScope
 
 _MOST_REQUIREMENTS_SHOWN = 20
 """So many get suggestions: the others have less to say."""
@@ -47,7 +49,7 @@ class Unresolved(Struct, frozen=True, kw_only=True, rename="camel"):
     """How many servers do not offer the category at all."""
     nearest: tuple[NearMiss, ...]
     suggestions: tuple[Suggestion, ...]
-    unknown_scopes: tuple[UnknownScope, ...]
+    unknown_scopes: "tuple[UnknownScope, ...]"
     """The scopes that no server of the category offers, where something is known of them."""
 
 
@@ -191,6 +193,8 @@ def unresolved(
 
     The rejected servers of one that is not whole are left out.
     """
+    from agent_resolver.core.unknown_scope import unknown_scopes
+
     choices = _failed_choices(resolution)
     # Hints are looked up in bulk, for the first requirements alone: each means a search
     # through the scopes of a category.
@@ -331,6 +335,8 @@ def _render_suggestions(
 ) -> Iterator[str]:
     if not requirement.suggestions:
         return
+    from agent_resolver.core.spelling import are_twins
+
     yield f"To let `{requirement.category}` resolve{', either' if len(requirement.suggestions) > 1 else ''}:"
     for number, suggestion in enumerate(requirement.suggestions, 1):
         server = f"{suggestion.server_id}@{suggestion.version}"
