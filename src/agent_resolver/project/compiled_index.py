@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from io import FileIO
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ import msgspec
 from agent_resolver.core.server import ServerKey
 from agent_resolver.project.index import overlay_path
 from agent_resolver.project.open_index import EntryAt, joint_digest
+from agent_resolver.schema.canonical_digest import hexdigest
 from agent_resolver.schema.index import OVERLAY_NAME, IndexEntry, Server
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.limit import MAX_OVERLAY_BYTES
@@ -179,7 +179,7 @@ def _changed_sources(
 
 def _overlay_digest(path: str) -> str:
     try:
-        return sha256(read_bounded(path, MAX_OVERLAY_BYTES)).hexdigest()
+        return hexdigest(read_bounded(path, MAX_OVERLAY_BYTES))
     except UnreadableFile as error:
         # No digest is spelled like this, so an overlay that cannot be read counts as
         # changed.

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from io import FileIO
 from typing import Final
 
@@ -18,6 +17,7 @@ import msgspec
 from agent_resolver.project.compiled_index import CompiledIndex, digest_of_open
 from agent_resolver.project.errors import InvalidConfig
 from agent_resolver.project.index import read_overlay_bytes
+from agent_resolver.schema.canonical_digest import hexdigest
 from agent_resolver.schema.index_tree import entry_places
 from agent_resolver.schema.limit import MAX_INDEX_BYTES
 from agent_resolver.storage.errors import FileError, UnusableIndex
@@ -150,7 +150,7 @@ def _fitting_tables(
     about = tables.about
     stamp = stamp_of_descriptor(descriptor)
     overlay = read_overlay_bytes(path)
-    digest = "" if overlay is None else sha256(overlay).hexdigest()
+    digest = "" if overlay is None else hexdigest(overlay)
     is_same = (
         about.stamp == stamp
         and len(about.sources) == 1
@@ -230,7 +230,7 @@ def cache_folder(environment: Mapping[str, str]) -> str:
 def cache_path(path: str, environment: Mapping[str, str]) -> str:
     """Where the cache of an index is."""
     # The real path is used, so that a file has one cache under all of its names.
-    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+    name = hexdigest(os.fsencode(os.path.realpath(path)))[:16]
     return os.path.join(cache_folder(environment), f"index-{name}.db")
 
 

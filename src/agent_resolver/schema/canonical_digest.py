@@ -2,7 +2,7 @@
 
 `hashlib` loads OpenSSL for SHA-256, which takes longer than reading a small index. The
 interpreter's own functions, from which Python's `random` takes its hash as well, give
-the same digests. They are slower on many megabytes, which are not digested here.
+the same digests. They are slower on many megabytes, for which `hashlib` is the better choice.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ except ModuleNotFoundError:  # pragma: no cover - Python 3.12 and later
 
 
 def hexdigest(content: bytes) -> str:
-    """The hexadecimal SHA-256 of a few kilobytes."""
+    """The hexadecimal SHA-256 of a content that is not large."""
     return str(sha256(content).hexdigest())
 
 
