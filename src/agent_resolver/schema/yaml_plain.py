@@ -34,7 +34,7 @@ class _NotPlain(Exception):
     """The text has something that is left to the library, or that is not YAML."""
 
 
-class _Line(Struct, frozen=True):
+class _YamlLine(Struct, frozen=True):
     number: int
     indent: int
     text: str
@@ -56,7 +56,7 @@ def parse_plain_yaml(text: str, line: int, most: int) -> Mapping | None:
         return None
 
 
-def _significant_lines(text: str, first: int) -> list[_Line]:
+def _significant_lines(text: str, first: int) -> list[_YamlLine]:
     lines = []
     for number, ended in enumerate(text.split("\n"), first):
         whole = ended.removesuffix("\r")
@@ -67,14 +67,14 @@ def _significant_lines(text: str, first: int) -> list[_Line]:
         content = whole.lstrip(" ")
         if content and not content.startswith("#"):
             indent = len(whole) - len(content)
-            lines.append(_Line(number, indent, content.rstrip(" ")))
+            lines.append(_YamlLine(number, indent, content.rstrip(" ")))
     return lines
 
 
 class _Reader:
     """Goes through the lines once. A block ends at the first line that is not indented as its first one is."""
 
-    def __init__(self, lines: list[_Line]) -> None:
+    def __init__(self, lines: list[_YamlLine]) -> None:
         self._lines = lines
         self._next = 0
 
@@ -86,7 +86,7 @@ class _Reader:
             raise _NotPlain
         return tree
 
-    def _line_at(self, indent: int) -> _Line | None:
+    def _line_at(self, indent: int) -> _YamlLine | None:
         """The next line, if it is indented like this."""
         if self._next == len(self._lines):
             return None
@@ -133,12 +133,12 @@ class _Reader:
             elements.append(self._element(line, depth))
         return Sequence(tuple(elements), first.number, indent + 1)
 
-    def _element(self, line: _Line, depth: int) -> Node:
+    def _element(self, line: _YamlLine, depth: int) -> Node:
         content = line.text[1:].lstrip(" ")
         indent = line.indent + len(line.text) - len(content)
         if _KEY.match(content):
             # The mapping begins on this line, as if the dash were a space.
-            self._lines[self._next] = _Line(line.number, indent, content)
+            self._lines[self._next] = _YamlLine(line.number, indent, content)
             return self._mapping(indent, depth + 1)
         self._next += 1
         return _one_line_value(content, line.number, indent + 1)
