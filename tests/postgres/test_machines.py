@@ -5,7 +5,7 @@ from pathlib import Path
 from agent_resolver.schema import FINISHED
 from tests.dying import Effects
 from tests.engine.conformance.aftermath import look
-from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.mother import Task, mother_of_workers
 from tests.engine.conformance.stage import Stage
 from tests.engine.conformance.test_lasting import start
 from tests.process import eventually
@@ -23,7 +23,7 @@ def machine(folder: Path, url: str) -> Path:
 def test_a_worker_elsewhere_ends_the_runs_of_one_that_was_killed(tmp_path: Path, url: str) -> None:
     here, there = machine(tmp_path / "here", url), machine(tmp_path / "there", url)
     start(here, *RUNS)
-    with Mother() as mother:
+    with mother_of_workers() as mother:
         worker = mother.fork(Task(folder=str(here), driver="dbos", does="serve"))
         # Some calls have ended, and others are under way.
         assert eventually(lambda: sum(line[0] == "effect" for line in Effects(here).read()) > len(RUNS) // 2)
@@ -45,7 +45,7 @@ def test_a_worker_elsewhere_ends_the_runs_of_one_that_was_killed(tmp_path: Path,
 
 def test_two_workers_on_two_machines_share_the_runs(tmp_path: Path, url: str) -> None:
     folders = [machine(tmp_path / name, url) for name in ("here", "there")]
-    with Mother() as mother:
+    with mother_of_workers() as mother:
         for round_number in range(2):
             start(folders[0], *(f"plain-{round_number}{number:02}" for number in range(30)))
             # A quick worker may end all runs before the other has begun: each is the first once.

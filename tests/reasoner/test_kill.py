@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from msgspec import Struct
 
+from tests.mother import Mother
 from tests.reasoner.aftermath import Left, check_ends, look
 from tests.reasoner.lasting import IN_FLIGHT, REACHED, family_of
-from tests.reasoner.victim import Mother
+from tests.reasoner.victim import finish, kill_at, mother_of_victims
 
 pytestmark = pytest.mark.slow
 # A transaction with the checkpoint of a stage, by the stage that runs next and the status of the task.
@@ -102,14 +103,14 @@ class Unkilled(Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def mother() -> Iterator[Mother]:
-    with Mother() as mother:
+    with mother_of_victims() as mother:
         yield mother
 
 
 @pytest.fixture(scope="module")
 def unkilled(mother: Mother, tmp_path_factory: pytest.TempPathFactory) -> Unkilled:
     folder = tmp_path_factory.mktemp("unkilled")
-    mother.finish(folder)
+    finish(mother, folder)
     return Unkilled(look(folder), reached_in(folder))
 
 
@@ -150,7 +151,7 @@ def test_a_kill_at_any_boundary_repeats_nothing_and_loses_nothing(
         left, at_first = kill_in_turn(mother, unkilled, folder, left), left
         # A boundary that the tasks had passed is one for new tasks: only a kill takes it off the list.
         assert left != at_first, f"no process reached {left[0]}"
-        mother.finish(folder)
+        finish(mother, folder)
         check_ends(look(folder), unkilled.left)
 
 
@@ -158,7 +159,7 @@ def kill_in_turn(mother: Mother, unkilled: Unkilled, folder: Path, targets: list
     """Kill one process after the other, each at its target; the targets that the tasks no longer came to."""
     position = -1
     for index, target in enumerate(targets):
-        if not mother.kill_one(folder, target[0], unkilled.times_since(position, *target)):
+        if not kill_at(mother, folder, target[0], unkilled.times_since(position, *target)):
             return targets[index:]
         position = unkilled.position(*target)
     return []
@@ -171,7 +172,7 @@ def test_an_effect_that_may_not_be_repeated_is_asked_about(
     targets = [(f"{ONCE}:{when}", place) for place in PLACES]
     assert kill_in_turn(mother, unkilled, tmp_path, targets) == []
 
-    mother.finish(tmp_path)
+    finish(mother, tmp_path)
 
     after = look(tmp_path)
     check_ends(after, unkilled.left)
@@ -187,11 +188,11 @@ def test_kills_followed_by_a_resuming_process_repeat_and_lose_nothing(
     before = ""
     for step, prepared_by in TAKEN_UP.items():
         if prepared_by != before:
-            assert mother.kill_one(tmp_path, prepared_by, 2), prepared_by
+            assert kill_at(mother, tmp_path, prepared_by, 2), prepared_by
             before = prepared_by
-        assert mother.kill_one(tmp_path, f"{step}:before"), step
-        assert mother.kill_one(tmp_path, f"{step}:after"), step
+        assert kill_at(mother, tmp_path, f"{step}:before"), step
+        assert kill_at(mother, tmp_path, f"{step}:after"), step
 
-    mother.finish(tmp_path)
+    finish(mother, tmp_path)
 
     check_ends(look(tmp_path), unkilled.left)

@@ -11,7 +11,7 @@ from tests.reasoner.aftermath import check_ends, check_nothing_is_repeated, chec
 from tests.reasoner.lasting import AT_ONCE, name_of, trace_of
 from tests.reasoner.task_home import KEY
 from tests.reasoner.test_kill import BOUNDARIES, TAKEN_UP
-from tests.reasoner.victim import Job, Mother
+from tests.reasoner.victim import Job, finish, mother_of_victims
 from tests.state_place import open_state
 
 pytestmark = pytest.mark.crash
@@ -48,19 +48,19 @@ def test_two_hundred_random_kills_of_tasks_repeat_and_lose_nothing(tmp_path: Pat
     killed, unkilled = tmp_path / "killed", tmp_path / "unkilled"
     killed.mkdir()
     unkilled.mkdir()
-    with Mother() as mother:
+    with mother_of_victims() as mother:
         for number in range(1, KILLS + 1):
             job = random_job(random, killed)
             print(number, job)  # noqa: T201
-            assert mother.run(job), "tasks without end came to their end"
+            assert not mother.do(job, job.seconds), "tasks without end came to their end"
             check_nothing_is_repeated(Effects(killed))
             if number % CHECK_EVERY == 0:
                 check_trail(killed)
         tasks = count_tasks(killed)
         print(f"{tasks} tasks")  # noqa: T201
         assert tasks > AT_ONCE, "no task ended, so that none took its place"
-        mother.finish(killed, tasks)
-        mother.finish(unkilled, tasks)
+        finish(mother, killed, tasks)
+        finish(mother, unkilled, tasks)
     names = [name_of(number) for number in range(tasks)]
 
     check_ends(look(killed, names), look(unkilled, names))

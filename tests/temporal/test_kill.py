@@ -7,8 +7,9 @@ import pytest
 
 from agent_resolver.engine import MAX_ATTEMPTS
 from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
-from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.mother import Task, mother_of_workers
 from tests.engine.conformance.stage import TEMPORAL
+from tests.mother import Mother
 from tests.temporal_server import TemporalServer, temporal_server
 
 RUNS = ("plain-0", "group-0", "failing-0", "nested-0", "signalled-0", "cancelled-0", "flaky-0", "asking-0")
@@ -24,7 +25,7 @@ BOUNDARIES = (
 
 @pytest.fixture(scope="module")
 def mother() -> Iterator[Mother]:
-    with Mother() as mother:
+    with mother_of_workers() as mother:
         yield mother
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
 from tests.engine.conformance.families import IN_FLIGHT
-from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.mother import Task, mother_of_workers
 from tests.engine.conformance.stage import DRIVERS
+from tests.mother import Mother
 
 pytestmark = pytest.mark.slow
 # In the order in which a run reaches them: what the store keeps, the step of the engine, the call, the tool.
@@ -57,7 +58,7 @@ BOUNDARIES = [
 
 @pytest.fixture(scope="module")
 def mother() -> Iterator[Mother]:
-    with Mother() as mother:
+    with mother_of_workers() as mother:
         yield mother
 
 

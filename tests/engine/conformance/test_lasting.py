@@ -14,9 +14,10 @@ from agent_resolver.schema import FINISHED
 from agent_resolver.storage import LEASE_SECONDS
 from tests.dying import Effects
 from tests.engine.conformance.aftermath import Aftermath, check_ends, check_nothing_is_repeated, look
-from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.mother import Task, mother_of_workers
 from tests.engine.conformance.stage import DRIVERS, Stage
 from tests.engine.conformance.tools import REPAIRED
+from tests.mother import Mother
 from tests.process import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("driver", DRIVERS)]
@@ -26,7 +27,7 @@ WAITING = ("approved-0", "asking-0", "signalled-0", "cancelled-0")
 
 @pytest.fixture(scope="module")
 def mother() -> Iterator[Mother]:
-    with Mother() as mother:
+    with mother_of_workers() as mother:
         yield mother
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
 from tests.engine.conformance.families import IN_FLIGHT
-from tests.engine.conformance.mother import Mother, Task
+from tests.engine.conformance.mother import Task, mother_of_workers
 from tests.engine.conformance.stage import DRIVERS
 from tests.engine.conformance.test_kill import EVERY_POINT
 
@@ -20,7 +20,7 @@ def test_two_hundred_kills_at_random_boundaries_repeat_and_lose_nothing(tmp_path
     """Each folder is killed again and again until its runs have all ended."""
     random = Random(18)
     kills = folders = 0
-    with Mother() as mother:
+    with mother_of_workers() as mother:
         while kills < KILLS:
             folders += 1
             folder = tmp_path / str(folders)

@@ -1,7 +1,5 @@
 """Runs whose process is killed at any boundary go on in another one: nothing is done twice, paid twice or lost."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
@@ -15,9 +13,10 @@ from msgspec import Struct
 from agent_resolver.runtime import fold_run, spent
 from agent_resolver.schema import JOURNAL, LEDGER, RUNS
 from agent_resolver.storage import AesSeal, Snapshot, SqliteStore, trail_faults
-from tests.dying import KILLED, Effects
+from tests.dying import Effects
+from tests.mother import Mother
 from tests.runtime.journal.lasting import KEY
-from tests.runtime.journal.victim import RUNS_IN_FLIGHT, TOOLS, bring_to_end
+from tests.runtime.journal.victim import RUNS_IN_FLIGHT, TOOLS, Job, bring_to_end, mother_of_victims
 
 pytestmark = pytest.mark.slow
 STEPS = (
@@ -48,32 +47,10 @@ BOUNDARIES = [
 ]
 
 
-class Mother:
-    """A process that forks victims."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.runtime.journal.victim"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def kill_one(self, folder: Path, point: str, number: int) -> bool:
-        """Whether a process that brings all runs to their end was killed there; else it came to its end."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(f"{folder} {point} {number}\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        assert code in {0, KILLED}
-        return code == KILLED
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
 @pytest.fixture(scope="module")
 def mother() -> Iterator[Mother]:
-    mother = Mother()
-    yield mother
-    mother.close()
+    with mother_of_victims() as mother:
+        yield mother
 
 
 class Seen(Struct):
@@ -174,7 +151,7 @@ def check_end(folder: Path) -> Counter[str]:
 def test_a_kill_at_any_boundary_repeats_nothing_and_loses_nothing(
     mother: Mother, tmp_path: Path, point: str, number: int
 ) -> None:
-    assert mother.kill_one(tmp_path, point, number)
+    assert not mother.do(Job(folder=str(tmp_path), point=point, number=number))
     left = look(tmp_path)
 
     bring_to_end(tmp_path)
@@ -197,7 +174,8 @@ def test_kills_at_random_boundaries_also_while_runs_resume_repeat_and_lose_nothi
         is_killed = True
         while is_killed:
             left = look(folder)
-            is_killed = mother.kill_one(folder, random.choice(EVERY_POINT), random.randint(1, 12))
+            job = Job(folder=str(folder), point=random.choice(EVERY_POINT), number=random.randint(1, 12))
+            is_killed = not mother.do(job)
             kills += is_killed
             check_nothing_is_repeated(left, look(folder))
         bring_to_end(folder)

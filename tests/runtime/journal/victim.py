@@ -1,9 +1,7 @@
 """Twenty runs in flight over one state file, in a process that can end itself at any boundary of any of them.
 
 As a script with arguments, `FOLDER RUN...`, it lets two processes race for each run. Without any it is a mother of
-victims: for each line `FOLDER POINT NUMBER` on its input it forks a process that brings all runs to their end, and that
-kills itself where boundary POINT is reached for the NUMBERth time, such as `model.answered:before`. It then writes how
-that process ended.
+processes that bring all runs to their end; see `tests.mother`.
 """
 
 import asyncio
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from agent_resolver.registry import CallContext
 from agent_resolver.runtime import (
@@ -38,6 +37,7 @@ from agent_resolver.schema import (
 )
 from agent_resolver.storage import SqliteStore
 from tests.dying import Death, DyingStore, Effects
+from tests.mother import Mother, serve
 from tests.runtime.journal.lasting import CALLER, KEY, SCHEMA, Stage
 
 FAMILIES: Final = ("plain", "continued", "approved", "delegating", "chained", "clumsy")
@@ -249,20 +249,26 @@ def _race(folder: Path, runs: list[str], start: int, ready: int) -> None:
     asyncio.run(resume_all())
 
 
-def _serve() -> None:
-    for line in sys.stdin:
-        folder, point, number = line.split()
-        child = os.fork()
-        if child == 0:
-            bring_to_end(Path(folder), Death(point, int(number), family_of))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
+class Job(Struct, frozen=True, kw_only=True):
+    """Where a process that brings all runs to their end kills itself."""
+
+    folder: str
+    point: str
+    """The boundary, such as `model.answered:before`."""
+    number: int
+    """How often it is reached before it kills, from 1."""
+
+
+def mother_of_victims() -> Mother:
+    return Mother("tests.runtime.journal.victim")
+
+
+def _bring_to_end(job: Job) -> None:
+    bring_to_end(Path(job.folder), Death(job.point, job.number, family_of))
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
         race(Path(sys.argv[1]), sys.argv[2:])
     else:
-        _serve()
+        serve(Job, _bring_to_end, patience_seconds=60)
