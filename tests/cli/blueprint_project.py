@@ -167,6 +167,22 @@ def write_shop(folder: Path) -> BlueprintProject:
     return made
 
 
+def write_packing_shop(folder: Path) -> BlueprintProject:
+    """Write the same with a fourth blueprint, which packs until there is a file."""
+    made = write_shop(folder)
+    made.write("pack.yaml", PACK)
+    return made
+
+
+def packing_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> BlueprintProject:
+    """A project with that blueprint in a folder of its own, for commands that use this engine."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("AGENT_ENGINE_KIND", engine)
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    return write_packing_shop(folder)
+
+
 def blueprint_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BlueprintProject:
     """The same, as the current folder."""
     folder = tmp_path / "shop"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
+from tests.cli.blueprint_project import BlueprintProject, packing_shop
 from tests.cli.conftest import on_terminal
 from tests.process import eventually
 
@@ -37,13 +37,7 @@ ENGINES = ("memory", "dbos")
 @pytest.fixture(params=ENGINES)
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BlueprintProject:
     """A project with a blueprint that packs until there is a file, with each engine."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("AGENT_ENGINE_KIND", request.param)
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    made = write_shop(folder)
-    made.write("pack.yaml", PACK)
-    return made
+    return packing_shop(tmp_path, monkeypatch, request.param)
 
 
 def agent(shop: BlueprintProject, *command: str) -> "subprocess.Popen[str]":

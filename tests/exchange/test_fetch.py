@@ -1,6 +1,5 @@
 """Documents are fetched within bounds, and from no address that should not be called."""
 
-import datetime as dt
 import ssl
 from collections.abc import Iterator
 from ipaddress import IPv4Address
@@ -8,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from agent_resolver.exchange import Fetcher, FetchFailed, is_public, split_url
+from tests.certificate import authority, pem_of_certificate, pem_of_key
 from tests.exchange.registry_server import RegistryServer, registry_server
 
 
@@ -144,23 +142,7 @@ def test_https_is_spoken_with_a_certificate_that_counts(registry: RegistryServer
 
 def self_signed(folder: Path) -> Path:
     """A certificate for this machine with its key, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    certificate, key = authority("localhost", x509.IPAddress(IPv4Address("127.0.0.1")))
     path = folder / "certificate.pem"
-    path.write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(pem_of_key(key) + pem_of_certificate(certificate))
     return path

@@ -2,17 +2,14 @@
 
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from agent_resolver.project.state_place import has_password
 from agent_resolver.storage import PostgresAddress, PostgresStore, UnreadableFile
+from tests.certificate import authority, pem_of_certificate, pem_of_key
 from tests.postgres_server import PostgresServer, postgres_server
 
 HOST = "db.example"
@@ -123,25 +120,9 @@ def encrypted() -> Iterator[tuple[PostgresServer, Path]]:
 
 
 def _make_certificate(key_file: Path, certificate_file: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    plain = serialization.NoEncryption()
-    key_file.write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
-    certificate_file.write_bytes(certificate.public_bytes(encoding))
+    certificate, key = authority(HOST, x509.DNSName(HOST))
+    key_file.write_bytes(pem_of_key(key))
+    certificate_file.write_bytes(pem_of_certificate(certificate))
     for file in (key_file, certificate_file):
         file.chmod(0o600)
         shutil.chown(file, key_file.parent.owner())

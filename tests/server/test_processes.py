@@ -23,7 +23,7 @@ from agent_resolver.server import CALLER_KEY, Notices
 from agent_resolver.server.served_note import milliseconds_now
 from agent_resolver.server.session import SharedSessions, _Agreed
 from agent_resolver.storage import AesSeal, MemoryStore
-from tests.cli.blueprint_project import PACK, write_shop
+from tests.cli.blueprint_project import write_packing_shop
 from tests.process import comes_true, eventually, is_running
 from tests.server.conftest import (
     ERAS,
@@ -129,8 +129,7 @@ async def test_a_stream_hears_of_what_its_session_subscribed_to_at_another_serve
 
 @pytest.mark.anyio
 async def test_a_request_is_cancelled_through_another_server(tmp_path: Path) -> None:
-    shop = write_shop(tmp_path)
-    shop.write("pack.yaml", PACK)
+    shop = write_packing_shop(tmp_path)
     with two_servers(tmp_path, "--trust") as (here, there):
         async with opened_at(here) as session, anyio.create_task_group() as group:
             answers = []

@@ -19,7 +19,7 @@ from agent_resolver.server import AgentPrompts, AgentResources, AgentServer, Not
 from agent_resolver.server.inbox import inbox_tools
 from agent_resolver.server.task import Tasks
 from agent_resolver.server.task_run import BlueprintTaskRuns
-from tests.cli.blueprint_project import MODULE, PACK, BlueprintProject, write_shop
+from tests.cli.blueprint_project import MODULE, BlueprintProject, write_packing_shop
 from tests.server.conftest import write_agent
 from tests.server.task_client import ask, page, reach, start, task_client
 
@@ -76,8 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    made = write_shop(tmp_path)
-    made.write("pack.yaml", PACK)
+    write_packing_shop(tmp_path)
     write_agent(tmp_path / "agents", "keeper")
     return tmp_path
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from mcp.client.stdio import stdio_client
 
-from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
+from tests.cli.blueprint_project import BlueprintProject, write_packing_shop
 from tests.cli.scripted_model import asking, saying, write_notes, write_script
 from tests.process import comes_true
 from tests.server.conftest import Address, environment, over_http, over_stdio
@@ -20,9 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 @pytest.fixture
 def shop(tmp_path: Path) -> BlueprintProject:
-    made = write_shop(tmp_path)
-    made.write("pack.yaml", PACK)
-    return made
+    return write_packing_shop(tmp_path)
 
 
 def kill(address: Address) -> None:

@@ -4,17 +4,17 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import Struct
 
 from agent_resolver.engine import EngineRefused, EngineUnreachable, RunResult
+from tests.certificate import authority, pem_of_certificate, pem_of_key, unsigned
 from tests.engine.stage import Stage, blueprint
 from tests.loopback import free_port
 from tests.temporal.places import carrier_for
@@ -119,32 +119,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     own_key = ec.generate_private_key(ec.SECP256R1())
     names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
     leaf = unsigned("localhost", mine.subject, own_key).add_extension(names, critical=False).sign(key, hashes.SHA256())
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     chain = folder / "chain.pem"
-    chain.write_bytes(
-        own_key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain) + leaf.public_bytes(encoding)
-    )
-    return Certificates(mine.public_bytes(encoding), other.public_bytes(encoding), chain)
-
-
-def authority(name: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    constraints = x509.BasicConstraints(ca=True, path_length=None)
-    return unsigned(name, subject, key).add_extension(constraints, critical=True).sign(key, hashes.SHA256()), key
-
-
-def unsigned(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]))
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-    )
+    chain.write_bytes(pem_of_key(own_key) + pem_of_certificate(leaf))
+    return Certificates(pem_of_certificate(mine), pem_of_certificate(other), chain)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_resolver.engine.temporal_message import WAKE
-from tests.cli.blueprint_project import PACK, BlueprintProject, write_shop
+from tests.cli.blueprint_project import BlueprintProject, packing_shop
 from tests.cli.test_worker_process import agent, finished, only_run, wait_for_packing, wait_for_words
 from tests.loopback import free_port
 from tests.process import eventually
@@ -24,14 +24,8 @@ WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_res
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: TemporalServer) -> BlueprintProject:
     """A project with a blueprint that packs until there is a file, on the server."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("AGENT_ENGINE_KIND", "temporal")
     monkeypatch.setenv("AGENT_ENGINE_ADDRESS", server.address)
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    made = write_shop(folder)
-    made.write("pack.yaml", PACK)
-    return made
+    return packing_shop(tmp_path, monkeypatch, "temporal")
 
 
 def run_without_temporal(shop: BlueprintProject, *command: str) -> "subprocess.CompletedProcess[str]":
