@@ -220,25 +220,36 @@ def _choose_records(
     # long the trail is.
     if run is None and trace is None and reader is None:
         return list(trail.records(last=last))
-    # The store finds a whole id at once, where the beginning of one takes a look at
-    # every record.
-    if run is not None and reader is None and (exact := list(trail.records(run))):
-        chosen = exact
-    else:
-        # Records of others are not there, so that no message names a run of theirs.
-        readable = [
-            record
-            for record in trail.records()
-            if reader is None or may_read_record(record.body, reader)
-        ]
-        chosen = readable if run is None else _records_of_run(readable, run)
+    chosen = _readable_records(trail, run, reader)
     if trace is not None:
         chosen = [record for record in chosen if record.body.get("trace") == trace]
         if not chosen:
-            message = f"No record {'' if run is None else f'of run {run} '}has the trace {trace}"
-            raise Refusal(message, "`agent audit show` prints every record")
-    # With `-last` alone, a slice for 0 records would have all of them.
+            of_run = "" if run is None else f"of run {run} "
+            raise Refusal(
+                f"No record {of_run}has the trace {trace}",
+                "`agent audit show` prints every record",
+            )
+    # `chosen[-last:]` would be every record where none is asked for.
     return chosen if last is None else chosen[max(0, len(chosen) - last) :]
+
+
+def _readable_records(
+    trail: Snapshot, run: str | None, reader: "Caller | None"
+) -> list[AuditRecord]:
+    """The records that the caller may read: of the run, if one is named."""
+    # The store finds a whole id at once, where the beginning of one takes a look at
+    # every record.
+    if run is not None and reader is None:
+        of_exact_id = list(trail.records(run))
+        if of_exact_id:
+            return of_exact_id
+    # Records of others are not there, so that no message names a run of theirs.
+    readable = [
+        record
+        for record in trail.records()
+        if reader is None or may_read_record(record.body, reader)
+    ]
+    return readable if run is None else _records_of_run(readable, run)
 
 
 def _records_of_run(records: list[AuditRecord], run: str) -> list[AuditRecord]:

@@ -71,15 +71,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     def strict(self) -> Self:
         """The same with every warning as an error."""
-        return structs.replace(
-            self,
-            issues=tuple(
-                structs.replace(issue, severity=Severity.ERROR)
-                if issue.severity is Severity.WARNING
-                else issue
-                for issue in self.issues
-            ),
-        )
+        return structs.replace(self, issues=tuple(map(_as_error, self.issues)))
 
     @property
     def name(self) -> str:
@@ -112,6 +104,13 @@ class Checked(Struct, frozen=True, kw_only=True):
         if self.problem is not None:
             return self.problem.exit_code
         return 1 if self.errors else 0
+
+
+def _as_error(issue: Issue) -> Issue:
+    """The issue, raised to an error if it is a warning."""
+    if issue.severity is not Severity.WARNING:
+        return issue
+    return structs.replace(issue, severity=Severity.ERROR)
 
 
 def check_agent_file(path: str) -> Checked:

@@ -169,10 +169,7 @@ def _safe_json(text: str) -> str:
     # ASCII without DEL needs no work: JSON escapes the other control characters itself.
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(
-        each if each.isprintable() or each == "\n" else _json_escape(each)
-        for each in text
-    )
+    return _escape_unprintable(text, _json_escape, kept="\n")
 
 
 def _json_escape(character: str) -> str:
@@ -253,12 +250,10 @@ def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
         # Issues of one kind often differ by an index alone, so the numbers are masked
         # and each pattern is named once.
         paths = list(dict.fromkeys(map(_path_without_numbers, hidden)))
-        named = ", ".join(
-            [
-                *(f"`{path}`" for path in paths[:FEW]),
-                *(["…"] if len(paths) > FEW else []),
-            ]
-        )
+        names = [f"`{path}`" for path in paths[:FEW]]
+        if len(paths) > FEW:
+            names.append("…")
+        named = ", ".join(names)
         lines.append(
             f"… and {len(hidden)} more of `{code}`, at {named}: `agent validate --all` shows each"
         )
@@ -266,10 +261,11 @@ def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
 
 
 def _path_without_numbers(issue: Issue) -> str:
-    return (
-        ".".join("*" if isinstance(step, int) else step for step in issue.at)
-        or issue.path
-    )
+    return ".".join(map(_step_without_number, issue.at)) or issue.path
+
+
+def _step_without_number(step: str | int) -> str:
+    return "*" if isinstance(step, int) else step
 
 
 def err_faults(label: str, path: str, issues: Iterable[Issue]) -> None:
@@ -313,16 +309,28 @@ def safe(text: str) -> str:
     """Text from a file, without what would steer a terminal."""
     if text.isprintable():
         return text
-    # `repr` yields an escape such as `\x1b`; the slice takes its quotes away.
-    return "".join(
-        character if character.isprintable() else repr(character)[1:-1]
-        for character in text
-    )
+    return _escape_unprintable(text, _python_escape)
 
 
 def _safe_lines(text: str) -> str:
     """Text of several lines, without what would steer a terminal."""
-    return "".join(
-        each if each.isprintable() or each in "\n\t" else repr(each)[1:-1]
-        for each in text
-    )
+    return _escape_unprintable(text, _python_escape, kept="\n\t")
+
+
+def _python_escape(character: str) -> str:
+    # `repr` yields an escape such as `\x1b`; the slice takes its quotes away.
+    return repr(character)[1:-1]
+
+
+def _escape_unprintable(
+    text: str, escape: Callable[[str], str], *, kept: str = ""
+) -> str:
+    """The text with every character escaped that is neither printable nor kept."""
+    # A long text has few different characters, so that looking at each of those once
+    # is quick.
+    unprintable = [
+        each for each in set(text) if not (each.isprintable() or each in kept)
+    ]
+    if not unprintable:
+        return text
+    return text.translate({ord(each): escape(each) for each in unprintable})

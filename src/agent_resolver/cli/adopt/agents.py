@@ -79,35 +79,46 @@ def _print_plan(options: argparse.Namespace, plan: MovePlan) -> None:
     for skipped in plan.skipped:
         out(f"- {shown(skipped.path)} stays: {skipped.why}")
     if plan.taken:
-        err("error: Nothing was moved, because files are in the way")
-        for path in plan.taken:
-            err(f"  ✗ {shown(path)} is there already, or two agents would move there")
-        err("hint: rename one of them, and run the command again")
+        _err_taken(plan)
         return
     if not plan.moves:
         out("Nothing to move: no client loads agent files from a folder here")
         return
+    sign = "→" if options.dry_run else "✓"
     for move in plan.moves:
-        out(
-            f"{'→' if options.dry_run else '✓'} {shown(move.source)} → {shown(move.target)}"
-        )
+        out(f"{sign} {shown(move.source)} → {shown(move.target)}")
     if options.dry_run:
         print_changes(plan.changes, is_dry_run=True)
     else:
-        # The moved files were listed above, so only the others are left to name.
-        moved = {path for move in plan.moves for path in (move.source, move.target)}
-        print_changes(
-            [change for change in plan.changes if change.path not in moved],
-            is_dry_run=False,
-        )
+        _print_further_changes(plan)
     _print_mentions(plan)
     if not options.dry_run:
-        err("To undo it:")
-        for command in plan.undo:
-            err(f"  {command}")
-        err(
-            "hint: `agent catalog list` shows what is served; `agent export --client …` tells a client of it"
-        )
+        _err_undo(plan)
+
+
+def _err_taken(plan: MovePlan) -> None:
+    err("error: Nothing was moved, because files are in the way")
+    for path in plan.taken:
+        err(f"  ✗ {shown(path)} is there already, or two agents would move there")
+    err("hint: rename one of them, and run the command again")
+
+
+def _print_further_changes(plan: MovePlan) -> None:
+    """Name the written files that are not moved files, since those are listed already."""
+    moved = {path for move in plan.moves for path in (move.source, move.target)}
+    print_changes(
+        [change for change in plan.changes if change.path not in moved],
+        is_dry_run=False,
+    )
+
+
+def _err_undo(plan: MovePlan) -> None:
+    err("To undo it:")
+    for command in plan.undo:
+        err(f"  {command}")
+    err(
+        "hint: `agent catalog list` shows what is served; `agent export --client …` tells a client of it"
+    )
 
 
 def _print_mentions(plan: MovePlan) -> None:

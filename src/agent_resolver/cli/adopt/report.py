@@ -109,34 +109,9 @@ def _err_next_steps(
         err(
             f"note: set these variables where the client starts, since no value is carried over: {named}"
         )
-    # A second copy has a number behind the suffix, so the suffix need not be the end of
-    # the path.
-    copies = [change.path for change in changes if BACKUP_SUFFIX in change.path]
-    if copies:
-        err(
-            f"note: {', '.join(map(shown, copies))} may hold secrets: keep it out of version control"
-        )
-    # An entry of such a client cannot refer to the client's environment, so the values
-    # must be in the entry itself.
-    fillable = [
-        config.client.title for config in configs if not config.client.reads_variables
-    ]
-    if fillable and adoption.variables:
-        err(
-            f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself"
-        )
-    for config in configs:
-        # A configuration that stays as it is has no change. The empty text in its place
-        # is one that every client reads.
-        after = (
-            next(
-                (change.after for change in changes if change.path == config.path), None
-            )
-            or b""
-        )
-        if not is_read_by(config.client, after.decode()):
-            problem = f"has comments or trailing commas, so {config.client.title} reads nothing of it"
-            err(f"warning: {shown(config.path)} {problem}")
+    _err_copies(changes)
+    _err_unfilled(configs, adoption)
+    _err_unread(configs, changes)
     _err_floating(adoption)
     if not options.dry_run:
         # Without these two, servers were asked because a person trusts the folder.
@@ -148,15 +123,49 @@ def _err_next_steps(
         )
 
 
+def _err_copies(changes: Sequence[FileChange]) -> None:
+    """Name the copies of the old configurations, which have the secrets that those had."""
+    # A second copy has a number behind the suffix, so the suffix need not be the end of
+    # the path.
+    copies = [change.path for change in changes if BACKUP_SUFFIX in change.path]
+    if copies:
+        err(
+            f"note: {', '.join(map(shown, copies))} may hold secrets: keep it out of version control"
+        )
+
+
+def _err_unfilled(configs: Sequence[ConfigFile], adoption: Adoption) -> None:
+    """Name the clients in whose configurations the operator must write the values of variables."""
+    # An entry of such a client cannot refer to the client's environment, so the values
+    # must be in the entry itself.
+    fillable = [
+        config.client.title for config in configs if not config.client.reads_variables
+    ]
+    if fillable and adoption.variables:
+        err(
+            f"note: {', '.join(fillable)} reads no variables: fill in their values there yourself"
+        )
+
+
+def _err_unread(configs: Sequence[ConfigFile], changes: Sequence[FileChange]) -> None:
+    """Warn of each written configuration that its client cannot parse."""
+    for config in configs:
+        written = (change.after for change in changes if change.path == config.path)
+        # A configuration that stays as it is has no change. The empty text in its place
+        # is one that every client reads.
+        after = next(written, None) or b""
+        if not is_read_by(config.client, after.decode()):
+            problem = f"has comments or trailing commas, so {config.client.title} reads nothing of it"
+            err(f"warning: {shown(config.path)} {problem}")
+
+
 def _err_floating(adoption: Adoption) -> None:
     """Name the servers whose packages are fetched without a fixed version."""
     lockfile = adoption.resolution.lockfile if adoption.resolution else None
-    launched = [
-        server for server in (lockfile.servers if lockfile else ()) if server.launch
-    ]
+    servers = lockfile.servers if lockfile else ()
     floating = [
         server.server_id
-        for server in launched
+        for server in servers
         if server.launch and floating_reason(server.launch)
     ]
     if floating:

@@ -60,12 +60,14 @@ def _report(examined: ExaminedBlueprint) -> None:
 
 
 def _document(examined: ExaminedBlueprint) -> dict[str, Any]:
-    blueprint = examined.blueprint
+    blueprint, descriptor = examined.blueprint, examined.descriptor
+    named = (None, None) if blueprint is None else (blueprint.id, blueprint.version)
+    # The digest names what would run, so a blueprint with a fault has none.
+    digest = None if descriptor is None else descriptor.code
     return {
         "path": examined.file,
-        "id": None if blueprint is None else blueprint.id,
-        "version": None if blueprint is None else blueprint.version,
-        # The digest names what would run, so a blueprint with a fault has none.
-        "digest": None if examined.descriptor is None else examined.descriptor.code,
+        "id": named[0],
+        "version": named[1],
+        "digest": digest,
         "issues": list(map(issue_document, examined.issues)),
     }

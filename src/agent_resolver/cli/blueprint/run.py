@@ -211,7 +211,16 @@ def _report(
     elif view is None or view.row.status in FINISHED:
         # Where no run is under way, the outcome of the call says all there is.
         err_outcome(outcome)
-    elif isinstance(outcome, Failed):
+    else:
+        _report_unfinished(session, outcome, view, is_begun=is_begun)
+    return code
+
+
+def _report_unfinished(
+    session: "Session", outcome: Outcome, view: RunView, *, is_begun: bool
+) -> None:
+    """Report a run that is still under way, and what makes it go on."""
+    if isinstance(outcome, Failed):
         # The call was refused, such as one that waited for longer than its token lasts;
         # the run is not.
         err_outcome(outcome)
@@ -221,7 +230,6 @@ def _report(
         err(f"hint: {WORKER} drives it")
     else:
         _report_waiting(session, view)
-    return code
 
 
 def _report_waiting(session: "Session", view: RunView) -> None:

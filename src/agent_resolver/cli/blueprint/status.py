@@ -82,18 +82,21 @@ def status_document(
 def _print_status(listed: ListedRun, view: RunView, actions: Actions) -> None:
     row = listed.row
     out(f"{row.id} {listed.status} {row.agent}")
-    ended = f"{row.status}, {row.code}" if row.code else row.status
+    ended = ""
+    # The code of a run that goes on only says what kind of wait it is in, and the waits
+    # below say more.
+    if row.status in FINISHED:
+        ended = f"{row.status}, {row.code}" if row.code else row.status
+    # A worker takes back what the run has done before its status is `cancelled`.
+    cancelled = "asked for, not done yet" if row.status == "cancelling" else ""
     facts = (
         ("Started", row.started_at),
         ("Changed", row.changed_at),
         ("Caller", row.caller),
         ("Part of", row.parent),
         ("Digest", row.plan),
-        # The code of a run that goes on only says what kind of wait it is in, and the
-        # waits below say more.
-        ("Ended", ended if row.status in FINISHED else ""),
-        # A worker takes back what the run has done before its status is `cancelled`.
-        ("Cancelled", "asked for, not done yet" if row.status == "cancelling" else ""),
+        ("Ended", ended),
+        ("Cancelled", cancelled),
     )
     for label, value in facts:
         if value:

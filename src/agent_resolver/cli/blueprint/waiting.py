@@ -32,10 +32,7 @@ def wait_text(waits: AwaitedThing, actions: Actions) -> str:
     until = f", until {moment_of(waits.due)} at most" if waits.due else ""
     match waits.kind:
         case "action" | "person":
-            action = actions.get(waits.id)
-            words = f": {action.message}" if action else ""
-            kind = action.type if action else "an answer to"
-            return f"waits for {kind} {waits.id}{words}{until}"
+            return f"waits for {_action_text(waits.id, actions)}{until}"
         case "signal":
             return f"waits for the signal {waits.id}{until}"
         case "run":
@@ -43,6 +40,14 @@ def wait_text(waits: AwaitedThing, actions: Actions) -> str:
         # The one kind that is left is a time.
         case _:
             return f"waits until {moment_of(waits.due)}"
+
+
+def _action_text(action_id: str, actions: Actions) -> str:
+    """A pending action in words, with its message where the action is still there."""
+    action = actions.get(action_id)
+    if action is None:
+        return f"an answer to {action_id}"
+    return f"{action.type} {action_id}: {action.message}"
 
 
 def next_commands(view: RunView, actions: Actions) -> Iterator[str]:

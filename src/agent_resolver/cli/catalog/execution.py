@@ -2,16 +2,16 @@
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent_resolver.catalog.catalog import MAX_PAGE, Catalog
 from agent_resolver.catalog.client_folder import eager_folders
 from agent_resolver.catalog.entry import Entry
 from agent_resolver.catalog.errors import MalformedUri, UnknownAgent, UnusableRoot
 from agent_resolver.catalog.listing import Listed
-from agent_resolver.catalog.mention import dangling_mentions
+from agent_resolver.catalog.mention import Dangling, dangling_mentions
 from agent_resolver.catalog.query import Finding, Query
 from agent_resolver.catalog.reader import read_entry
 from agent_resolver.catalog.repair import repaired
@@ -82,13 +82,7 @@ def open_catalog_of(
             "There are no agent files: neither `./agents` nor `./agents.md` exists",
             "write one, or name a folder with `--root`",
         )
-    for root in roots:
-        # A client that loads the files itself gives their texts to the model anyway, so
-        # that serving them saves nothing.
-        for folder, client in eager_folders(root):
-            err(
-                f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know"
-            )
+    _warn_of_eager_folders(roots)
     index = session.index_path
     # Only an index that was named must be there. Without one, agents with `requires`
     # are listed as unresolved.
@@ -114,6 +108,15 @@ def open_catalog_of(
     if getattr(options, "action", "") != "check":
         warn_of_refused(catalog)
     return catalog
+
+
+def _warn_of_eager_folders(roots: Sequence[str]) -> None:
+    """Name the folders whose files a client gives to the model anyway, so that serving them saves nothing."""
+    for root in roots:
+        for folder, client in eager_folders(root):
+            err(
+                f"warning: {client} loads `{folder}` whole by itself; move the files to a folder it does not know"
+            )
 
 
 def warn_of_refused(catalog: Catalog) -> None:
@@ -219,35 +222,28 @@ def _format_of(text: str, uri: AgentUri) -> str:
 
 def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
     if options.fix:
-        fixed = [found.path for found in catalog.findings() if _repair_file(found)]
-        # The findings that follow are those of the files after the repair.
-        catalog.refresh()
-        for path in fixed:
-            err(f"✓ Repaired {_relative_path(path)}")
+        _repair_files(catalog)
     findings = catalog.findings()
+    code = _exit_code_of(findings, options)
     if options.json:
         documents = [
             {"file": _relative_path(found.path), **issue_document(found.issue)}
             for found in findings
         ]
-        out_json(
-            {
-                "success": not _exit_code_of(findings, options),
-                "total": catalog.total,
-                "findings": documents,
-            }
-        )
-        return _exit_code_of(findings, options)
+        out_json({"success": not code, "total": catalog.total, "findings": documents})
+    else:
+        _print_findings(catalog, findings)
+    return code
+
+
+def _print_findings(catalog: Catalog, findings: Sequence[Finding]) -> None:
     for found in findings:
-        word = (
-            "✗"
-            if found.issue.severity is Severity.ERROR
-            else f"{found.issue.severity.value}:"
-        )
-        hint = f"; {safe(found.issue.hint)}" if found.issue.hint else ""
-        out(
-            f"{word} {safe(str(found.issue))}{hint} ({place(_relative_path(found.path), found.issue)})"
-        )
+        issue = found.issue
+        is_error = issue.severity is Severity.ERROR
+        word = "✗" if is_error else f"{issue.severity.value}:"
+        hint = f"; {safe(issue.hint)}" if issue.hint else ""
+        where = place(_relative_path(found.path), issue)
+        out(f"{word} {safe(str(issue))}{hint} ({where})")
     refused = sum(found.issue.severity is Severity.ERROR for found in findings)
     warnings = sum(found.issue.severity is Severity.WARNING for found in findings)
     left_out = len(catalog.left_out)
@@ -259,17 +255,25 @@ def _check_files(catalog: Catalog, options: argparse.Namespace) -> int:
     if left_out:
         counts.append(f"{left_out} left out")
     out(", ".join(counts))
-    return _exit_code_of(findings, options)
 
 
 def _exit_code_of(findings: Sequence[Finding], options: argparse.Namespace) -> int:
     """1 where a file is refused, or where warnings count and there is one."""
-    counted = {Severity.ERROR, Severity.WARNING} if options.strict else {Severity.ERROR}
-    return int(any(found.issue.severity in counted for found in findings))
+    failing = {Severity.ERROR, Severity.WARNING} if options.strict else {Severity.ERROR}
+    return int(any(found.issue.severity in failing for found in findings))
+
+
+def _repair_files(catalog: Catalog) -> None:
+    """Repair each file that can be, and read all of them again."""
+    fixed = [found.path for found in catalog.findings() if _repair_file(found)]
+    # The findings that are reported are those of the files after the repair.
+    catalog.refresh()
+    for path in fixed:
+        err(f"✓ Repaired {_relative_path(path)}")
 
 
 def _repair_file(found: Finding) -> bool:
-    """Repair the front matter of a file; whether that could be done."""
+    """Repair the front matter of a file, and return True if that could be done."""
     if found.issue.code is not IssueCode.FRONT_MATTER_REPAIRED:
         return False
     # The finding has no text, so the file is read again, and may have changed since.
@@ -301,47 +305,50 @@ def _repair_file(found: Finding) -> bool:
 
 
 def _print_statistics(catalog: Catalog, options: argparse.Namespace) -> int:
+    statistics = _statistics_of(catalog)
+    if options.json:
+        out_json(statistics)
+        return 0
+    agents = counted(statistics["agents"], "agent")
+    out(
+        f"{agents}, {statistics['bytes']:,} bytes, about {statistics['tokens']:,} tokens"
+    )
+    capabilities = counted(statistics["capabilities"], "capability", "capabilities")
+    out(f"{capabilities}; largest: {statistics['largest'] or '(none)'}")
+    out(
+        f"requires: {statistics['resolved']} resolved, {statistics['unresolved']} unresolved"
+    )
+    for root in statistics["roots"]:
+        out(f"root: {root}")
+    return 0
+
+
+def _statistics_of(catalog: Catalog) -> dict[str, Any]:
     agents = catalog.search(Query(), None)
     # Agents without `requires` have a third status, and are counted with neither.
     statuses = {
         status: sum(agent.status == status for agent in agents)
         for status in ("resolved", "unresolved")
     }
+    # Among agents of one size the address decides, so that the answer is always the
+    # same.
+    largest = max(agents, key=lambda agent: (agent.tokens, agent.uri), default=None)
     words = {word for agent in agents for word in agent.capabilities}
-    document = {
+    return {
         "agents": len(agents),
         "roots": [_relative_path(root) for root in catalog.roots],
         "bytes": sum(agent.size for agent in agents),
         "tokens": sum(agent.tokens for agent in agents),
-        # Among agents of one size the address decides, so that the answer is always the
-        # same.
-        "largest": max(agents, key=lambda agent: (agent.tokens, agent.uri)).uri
-        if agents
-        else None,
+        "largest": largest.uri if largest else None,
         "capabilities": len(words),
         **statuses,
         "listing": catalog.listing,
         "cache": catalog.counters,
     }
-    if options.json:
-        out_json(document)
-        return 0
-    out(
-        f"{counted(len(agents), 'agent')}, {document['bytes']:,} bytes, about {document['tokens']:,} tokens"
-    )
-    out(
-        f"{counted(len(words), 'capability', 'capabilities')}; largest: {document['largest'] or '(none)'}"
-    )
-    out(
-        f"requires: {statuses['resolved']} resolved, {statuses['unresolved']} unresolved"
-    )
-    for root in catalog.roots:
-        out(f"root: {_relative_path(root)}")
-    return 0
 
 
 def _is_found(catalog: Catalog, uri: AgentUri) -> bool:
-    """Whether an address leads to an agent, at the version that it asks for."""
+    """True if an address leads to an agent, at the version that it asks for."""
     # `has` goes by the address alone. A version is known from the definition, which has
     # to be read.
     if uri.version is None:
@@ -355,20 +362,9 @@ def _is_found(catalog: Catalog, uri: AgentUri) -> bool:
 
 def _lint_mentions(catalog: Catalog, options: argparse.Namespace) -> int:
     names = sorted(agent.name for agent in catalog.search(Query(), None))
-    found = []
-    for path in options.files:
-        try:
-            text = decode(read_bounded(path, MAX_AGENT_FILE_BYTES))
-        except Unreadable as stop:
-            # This fault is not an error that the application reports, and it does not
-            # name the file.
-            raise Refusal(
-                f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint
-            ) from None
-        found += [
-            (path, each)
-            for each in dangling_mentions(text, partial(_is_found, catalog))
-        ]
+    found = [
+        (path, each) for path in options.files for each in _dangling_in(path, catalog)
+    ]
     if options.json:
         documents = [
             {"file": path, "uri": d.uri, "line": d.line, "column": d.column}
@@ -377,13 +373,25 @@ def _lint_mentions(catalog: Catalog, options: argparse.Namespace) -> int:
         out_json({"success": not found, "dangling": documents})
         return 1 if found else 0
     for path, each in found:
-        hint = suggestion(each.uri.removeprefix("agent://"), names)
-        out(
-            f"✗ {safe(each.message)}{f'; {hint}' if hint else ''} ({path}:{each.line}:{each.column})"
-        )
+        near = suggestion(each.uri.removeprefix("agent://"), names)
+        hint = f"; {near}" if near else ""
+        out(f"✗ {safe(each.message)}{hint} ({path}:{each.line}:{each.column})")
     if not found:
         out("✓ Every agent that is mentioned exists")
     return 1 if found else 0
+
+
+def _dangling_in(path: str, catalog: Catalog) -> Iterator[Dangling]:
+    """The mentions in a file that lead to no agent."""
+    try:
+        text = decode(read_bounded(path, MAX_AGENT_FILE_BYTES))
+    except Unreadable as stop:
+        # This fault is not an error that the application reports, and it does not name
+        # the file.
+        raise Refusal(
+            f"`{path}` cannot be read: {stop.issue.message}", stop.issue.hint
+        ) from None
+    return dangling_mentions(text, partial(_is_found, catalog))
 
 
 def listed_document(agent: Listed) -> dict[str, object]:

@@ -124,11 +124,10 @@ def _path_if_there(path: str) -> str | None:
 
 
 def _read_side(source: Source) -> Side:
-    return Side(
-        _read_lockfile(source.lock),
-        _read_agent_file(source.agents) if source.agents else None,
-        _read_servers(source.index) if source.index else None,
-    )
+    lockfile = _read_lockfile(source.lock)
+    agent_file = _read_agent_file(source.agents) if source.agents else None
+    servers = _read_servers(source.index) if source.index else None
+    return Side(lockfile, agent_file, servers)
 
 
 def _read_lockfile(path: str) -> Lockfile:

@@ -210,19 +210,22 @@ def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:
     # the sources.
     for kind in NoteKind:
         of_kind = [note for note in notes if note.kind is kind]
-        if not of_kind:
-            continue
-        if everything or len(of_kind) <= _FEW:
-            for note in of_kind:
-                out(f"  {kind}: {note.server}: {note.message}")
-            continue
-        named = ", ".join(note.server for note in of_kind[:_FEW])
-        out(f"  {kind}: {len(of_kind):,} {_TITLES[kind]} ({named}, …)")
+        if of_kind:
+            _print_kind(kind, of_kind, everything=everything)
     # The advice is printed once, and only if a kind was summed up above.
-    if not everything and any(
-        count > _FEW for count in Counter(note.kind for note in notes).values()
-    ):
+    counts = Counter(note.kind for note in notes).values()
+    if not everything and any(count > _FEW for count in counts):
         out("  --all shows each note")
+
+
+def _print_kind(kind: NoteKind, notes: Sequence[Note], *, everything: bool) -> None:
+    """The notes of one kind, or one line for many of them."""
+    if everything or len(notes) <= _FEW:
+        for note in notes:
+            out(f"  {kind}: {note.server}: {note.message}")
+        return
+    named = ", ".join(note.server for note in notes[:_FEW])
+    out(f"  {kind}: {len(notes):,} {_TITLES[kind]} ({named}, …)")
 
 
 def _print_settings(notes: Sequence[Note], merged: Merged, *, everything: bool) -> None:

@@ -203,25 +203,32 @@ def _document(
 ) -> dict[str, object]:
     # The same function decides the exit code, so both always agree.
     is_settled = _is_settled(options)
+    servers = [
+        _server_document(each, pinned, is_settled=is_settled(each)) for each in probed
+    ]
     return {
         "success": all(map(is_settled, probed)),
-        "servers": [
-            {
-                "id": each.server.id,
-                "version": each.server.version,
-                "status": _status_of(each, is_settled=is_settled(each)),
-                "tools": None
-                if each.listing is None
-                else len(each.listing.definitions),
-                "drafted": pinned.drafted.get(str(each.server), ()),
-                "changes": each.changes,
-                "leftOut": {} if each.listing is None else each.listing.left_out,
-                "problem": each.problem or None,
-                "hint": each.hint or None,
-            }
-            for each in probed
-        ],
+        "servers": servers,
         "files": written,
+    }
+
+
+def _server_document(
+    probed: Probed, pinned: Pinned, *, is_settled: bool
+) -> dict[str, object]:
+    listing = probed.listing
+    tools = None if listing is None else len(listing.definitions)
+    left_out = {} if listing is None else listing.left_out
+    return {
+        "id": probed.server.id,
+        "version": probed.server.version,
+        "status": _status_of(probed, is_settled=is_settled),
+        "tools": tools,
+        "drafted": pinned.drafted.get(str(probed.server), ()),
+        "changes": probed.changes,
+        "leftOut": left_out,
+        "problem": probed.problem or None,
+        "hint": probed.hint or None,
     }
 
 

@@ -2,7 +2,12 @@
 
 import argparse
 
-from agent_resolver.cli.index.listed import listed_document, load_listed, print_listed
+from agent_resolver.cli.index.listed import (
+    Listed,
+    listed_document,
+    load_listed,
+    print_listed,
+)
 from agent_resolver.cli.input import INDEX
 from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import err, out, out_json
@@ -52,27 +57,34 @@ def run(options: argparse.Namespace) -> int:
         for match in matches
     ]
     if options.json:
-        documents = [{**listed_document(each), "score": score} for each, score in found]
-        out_json(
-            {
-                "success": bool(found),
-                "words": options.words,
-                "servers": documents,
-                "total": len(found),
-            }
-        )
-        # Like `grep`, the command exits 1 where nothing was found, so that scripts need
-        # not parse its answer.
-        return 0 if found else 1
-    kept = found if options.all else found[:_MOST]
-    print_listed(each for each, _ in kept)
-    for each, _ in kept[:1]:
-        if each.entry.description:
-            out(f"    {each.server.id}: {each.entry.description}")
-    out(
-        f"{len(found):,} of {counted(len(listed), 'server')}"
-        + (f", the best {len(kept)} shown" if len(kept) < len(found) else "")
-    )
-    if not found:
-        err("hint: try fewer or other words; `agent index list` shows every server")
+        _print_document(options.words, found)
+    else:
+        kept = found if options.all else found[:_MOST]
+        _print_matches([each for each, _ in kept])
+        cut = f", the best {len(kept)} shown" if len(kept) < len(found) else ""
+        out(f"{len(found):,} of {counted(len(listed), 'server')}{cut}")
+        if not found:
+            err("hint: try fewer or other words; `agent index list` shows every server")
+    # Like `grep`, the command exits 1 where nothing was found, so that scripts need not
+    # parse its answer.
     return 0 if found else 1
+
+
+def _print_document(words: list[str], found: list[tuple[Listed, int]]) -> None:
+    documents = [{**listed_document(each), "score": score} for each, score in found]
+    out_json(
+        {
+            "success": bool(found),
+            "words": words,
+            "servers": documents,
+            "total": len(found),
+        }
+    )
+
+
+def _print_matches(matches: list[Listed]) -> None:
+    """The servers on a line each, and the description of the best one."""
+    print_listed(matches)
+    for best in matches[:1]:
+        if best.entry.description:
+            out(f"    {best.server.id}: {best.entry.description}")

@@ -16,7 +16,7 @@ from agent_resolver.cli.option import Commands, add_command, add_index, add_json
 from agent_resolver.cli.output import out, out_json
 from agent_resolver.core.index_coverage import unknown_facts
 from agent_resolver.exchange.secret_argument import has_secret, masked_arguments
-from agent_resolver.schema.index import OVERLAY_NAME
+from agent_resolver.schema.index import OVERLAY_NAME, IndexEntry, Server
 
 _EXAMPLES = """\
   agent index show github
@@ -104,41 +104,8 @@ def _refuse_unknown(word: str, listed: Sequence[Listed]) -> Refusal:
 
 def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
     entry, server = listed.entry, listed.server
-    # A copy as plain values, in which secrets are masked below without touching the
-    # entry itself.
-    stated: dict[str, Any] = msgspec.to_builtins(entry)
-    # A hand-written entry may have a secret among its arguments, or in its address.
-    if entry.launch:
-        # The command goes in with the arguments, since an option is a secret only in
-        # the light of what precedes it.
-        stated["launch"]["args"] = masked_arguments(
-            [entry.launch.command, *entry.launch.args]
-        )[1:]
-    if entry.endpoint and has_secret(entry.endpoint):
-        stated["endpoint"] = "***"
-    # The keys of the entry come in a fixed order, and those that it does not state are
-    # left out.
-    for key in _ENTRY_KEYS:
-        if key in stated:
-            yield ShownFact(key, stated[key], places.in_index(server, (key,)))
-    # The facts of rules come from the server, with the overlay applied: unlike the keys
-    # above, each is shown also where it is not known.
-    facts = (
-        (("categories",), server.categories or None),
-        (("scopes",), server.scopes),
-        (("data", "residency"), server.residency),
-        (("data", "maxSensitivity"), server.max_sensitivity),
-        (("trust", "signed"), server.signed),
-        (("trust", "publisher"), server.publisher),
-        (("policy", "rateLimitPerMin"), server.rate_limit_per_minute),
-    )
-    for path, value in facts:
-        is_known = value is not None
-        # A rate limit is optional, so one that is not stated is not missing.
-        if is_known or path[-1] != "rateLimitPerMin":
-            yield ShownFact(
-                path[-1], value, places.of_fact(server, path) if is_known else None
-            )
+    yield from _stated_facts(entry, server, places)
+    yield from _facts_of_rules(server, places)
     # A scope may come from the overlay or the index, so each tool has a place of its
     # own.
     for tool, scopes in sorted((server.tool_scopes or {}).items()):
@@ -152,6 +119,48 @@ def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
         yield ShownFact(
             "tools", sorted(entry.tools), places.in_index(server, ("tools",))
         )
+
+
+def _stated_facts(
+    entry: IndexEntry, server: Server, places: FactPlaces
+) -> Iterator[ShownFact]:
+    """The keys that the entry itself states, without secrets, in their fixed order."""
+    # A copy as plain values, in which secrets are masked below without touching the
+    # entry itself.
+    stated: dict[str, Any] = msgspec.to_builtins(entry)
+    # A hand-written entry may have a secret among its arguments, or in its address.
+    if entry.launch:
+        # The command goes in with the arguments, since an option is a secret only in
+        # the light of what precedes it.
+        stated["launch"]["args"] = masked_arguments(
+            [entry.launch.command, *entry.launch.args]
+        )[1:]
+    if entry.endpoint and has_secret(entry.endpoint):
+        stated["endpoint"] = "***"
+    for key in _ENTRY_KEYS:
+        if key in stated:
+            yield ShownFact(key, stated[key], places.in_index(server, (key,)))
+
+
+def _facts_of_rules(server: Server, places: FactPlaces) -> Iterator[ShownFact]:
+    """The facts that the rules look at, each of which is shown also where it is not known."""
+    # They come from the server and not from its entry, since an overlay may state them.
+    facts = (
+        (("categories",), server.categories or None),
+        (("scopes",), server.scopes),
+        (("data", "residency"), server.residency),
+        (("data", "maxSensitivity"), server.max_sensitivity),
+        (("trust", "signed"), server.signed),
+        (("trust", "publisher"), server.publisher),
+        (("policy", "rateLimitPerMin"), server.rate_limit_per_minute),
+    )
+    for path, value in facts:
+        name = path[-1]
+        if value is not None:
+            yield ShownFact(name, value, places.of_fact(server, path))
+        # A rate limit is optional, so one that is not stated is not missing.
+        elif name != "rateLimitPerMin":
+            yield ShownFact(name, None, None)
 
 
 def _server_document(listed: Listed, facts: Sequence[ShownFact]) -> dict[str, object]:
@@ -182,12 +191,9 @@ def _print_server(listed: Listed, facts: Sequence[ShownFact]) -> None:
 
 def _render_fact(value: object) -> str:
     match value:
-        # The only mapping among the facts is `launch`; of its variables the names are
-        # shown, never values.
+        # The only mapping among the facts is `launch`.
         case dict():
-            command = [str(value.get("command")), *map(str, value.get("args", ()))]
-            names = ", ".join(map(str, value.get("env", ())))
-            return f"{' '.join(command)}" + (f"; reads {names}" if names else "")
+            return _render_launch(value)
         case list() | tuple():
             return ", ".join(map(str, value)) or "(none)"
         # Booleans are spelled as in JSON, which is how the operator would write them,
@@ -195,3 +201,10 @@ def _render_fact(value: object) -> str:
         case bool():
             return "true" if value else "false"
     return str(value)
+
+
+def _render_launch(launch: dict[str, Any]) -> str:
+    """The command line, and the names of the variables that it reads, never their values."""
+    command = [str(launch.get("command")), *map(str, launch.get("args", ()))]
+    names = ", ".join(map(str, launch.get("env", ())))
+    return f"{' '.join(command)}; reads {names}" if names else " ".join(command)

@@ -187,11 +187,11 @@ def _print_synced(synced: "Synced", folder: str) -> None:
     out(f"✓ {safe(synced.manifest.url)}: {count} fetched, {change}")
     if synced.left_out:
         # Names of servers come from the network, so they are made safe for a terminal.
-        named = ", ".join(map(safe, synced.left_out[:_FEW])) + (
-            ", …" if len(synced.left_out) > _FEW else ""
-        )
+        named = ", ".join(map(safe, synced.left_out[:_FEW]))
+        more = ", …" if len(synced.left_out) > _FEW else ""
+        servers = counted(len(synced.left_out), "server")
         err(
-            f"warning: {counted(len(synced.left_out), 'server')} left out, too large or nested too deeply: {named}"
+            f"warning: {servers} left out, too large or nested too deeply: {named}{more}"
         )
     out(f"  agent index import {safe(folder)}")
 
@@ -205,13 +205,28 @@ def _document(
     return {
         "url": request.url,
         "folder": folder,
-        "kind": synced.manifest.kind if synced else None,
-        # A source that failed has the same keys, so that programs read all results
-        # alike.
-        "fetched": synced.count if synced else 0,
-        "files": synced.changed if synced else [],
-        "leftOut": synced.left_out if synced else (),
-        "updated": (synced.manifest.updated or None) if synced else None,
-        "commit": (synced.manifest.commit or None) if synced else None,
+        **_fetched_document(synced),
         "error": None if error is None else str(error),
+    }
+
+
+def _fetched_document(synced: "Synced | None") -> dict[str, object]:
+    """The fetched files of one source."""
+    # A source that failed has the same keys, so that programs read all results alike.
+    if synced is None:
+        return {
+            "kind": None,
+            "fetched": 0,
+            "files": [],
+            "leftOut": (),
+            "updated": None,
+            "commit": None,
+        }
+    return {
+        "kind": synced.manifest.kind,
+        "fetched": synced.count,
+        "files": synced.changed,
+        "leftOut": synced.left_out,
+        "updated": synced.manifest.updated or None,
+        "commit": synced.manifest.commit or None,
     }

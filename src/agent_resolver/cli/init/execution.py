@@ -30,24 +30,9 @@ from agent_resolver.storage.ownership import believed_users
 def run(options: argparse.Namespace) -> int:
     """Propose, ask, write and report."""
     found = _look_around(options)
-    # With both files there is nothing left to propose: neither is ever overwritten.
-    if found.has_agent and found.index is not None:
-        paths = " and ".join(
-            f"`{shown(path)}`" for path in (found.agent_path, found.index_path)
-        )
-        raise Refusal(
-            f"{paths} are there already",
-            "what is there is never overwritten; try `agent validate`",
-        )
+    _refuse_complete(found)
     proposal = propose(found)
-    # A proposal may have lines without changes: then it says what keeps it from writing
-    # a file.
-    if not proposal.changes and not proposal.lines:
-        used = " and ".join(f"`{shown(path)}`" for path in proposal.used)
-        raise Refusal(
-            f"{used} is there already, and nothing else to go by",
-            "see `agent index import --help`",
-        )
+    _refuse_empty(proposal)
     # In text mode the proposal is shown before the question, so that the operator
     # agrees to what is on the screen.
     if not options.json:
@@ -66,6 +51,28 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print_files(options, proposal, is_written=is_written)
     return 0 if proposal.changes else 1
+
+
+def _refuse_complete(found: Surroundings) -> None:
+    """Refuse where both files are there: neither is ever overwritten, so there is nothing to propose."""
+    if found.has_agent and found.index is not None:
+        paths = " and ".join(
+            f"`{shown(path)}`" for path in (found.agent_path, found.index_path)
+        )
+        raise Refusal(
+            f"{paths} are there already",
+            "what is there is never overwritten; try `agent validate`",
+        )
+
+
+def _refuse_empty(proposal: Proposal) -> None:
+    """Refuse a proposal that neither writes a file nor says what keeps it from writing one."""
+    if not proposal.changes and not proposal.lines:
+        used = " and ".join(f"`{shown(path)}`" for path in proposal.used)
+        raise Refusal(
+            f"{used} is there already, and nothing else to go by",
+            "see `agent index import --help`",
+        )
 
 
 def _look_around(options: argparse.Namespace) -> Surroundings:

@@ -119,7 +119,11 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
             "url": endpoint.base_url,
             "target": target,
         }
-    policy = found.context_policy
+    pool = [seat.model.id for seat in found.seats] if found.pool else None
+    policy = _policy_document(found.context_policy) if found.context_policy else None
+    permissions = (
+        _permissions_document(found.permissions) if found.permissions else None
+    )
     return {
         **head,
         "kind": "local",
@@ -127,18 +131,16 @@ def _plan_document(plan: ResolvedRunPlan, delegates: Delegates) -> dict[str, obj
         # plan.
         "digest": plan_digest(found),
         "model": _model_document(found.model),
-        "pool": [seat.model.id for seat in found.seats] if found.pool else None,
+        "pool": pool,
         "retries": _retries_of(found),
-        "contextPolicy": _policy_document(policy) if policy else None,
+        "contextPolicy": policy,
         "plugins": [plugin.id for plugin in found.env.plugins],
         "tools": [
             {"id": tool.id, "source": tool.source, "origin": tool.origin}
             for tool in found.tools.values()
         ],
         "hidden": sorted(found.hidden),
-        "permissions": _permissions_document(found.permissions)
-        if found.permissions
-        else None,
+        "permissions": permissions,
         "unconnected": found.unconnected,
         "absent": found.absent,
         "delegates": [
@@ -212,14 +214,7 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
     if isinstance(found, ResolvedBackendAgent):
         out(f"  Runs at {found.endpoint.base_url} over {found.endpoint.backend}")
         return
-    # A pool has several models, which are tried in this order; its name alone would not
-    # say which comes first.
-    if found.pool:
-        out(f"  Pool: {found.pool.id}, in this order:")
-        for seat in found.seats:
-            out(f"    {_name_model(seat.model)}")
-    else:
-        out(f"  Model: {_name_model(found.model)}")
+    _print_models(found)
     if retries := _retries_of(found):
         out(f"  Retries: {retries}")
     out(f"  Plugins: {', '.join([plugin.id for plugin in found.env.plugins])}")
@@ -236,6 +231,17 @@ def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:
         _print_delegate(agent_id, delegate)
     for warning in found.warnings:
         err(f"warning: {warning.code}: {warning.message}")
+
+
+def _print_models(found: ResolvedAgent) -> None:
+    if not found.pool:
+        out(f"  Model: {_name_model(found.model)}")
+        return
+    # A pool has several models, which are tried in this order; its name alone would not
+    # say which comes first.
+    out(f"  Pool: {found.pool.id}, in this order:")
+    for seat in found.seats:
+        out(f"    {_name_model(seat.model)}")
 
 
 def _print_delegate(agent_id: str, delegate: ResolvedRunPlan | ResolverError) -> None:
