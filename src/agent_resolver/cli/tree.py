@@ -90,25 +90,23 @@ def run(options: argparse.Namespace) -> int:
     for entry in lockfile.servers:
         grouped.setdefault(entry.category, []).append(entry)
     if options.json:
-        document = {
-            "agentName": lockfile.agent_name,
-            "agentVersion": lockfile.agent_version,
-            "lock": path,
-        }
         categories = [
-            {
-                "category": category,
-                "servers": [_entry_document(entry, world) for entry in entries],
-            }
+            _category_document(category, entries, world)
             for category, entries in grouped.items()
         ]
         out_json(
-            {"success": not examined.differences, **document, "categories": categories}
+            {
+                "success": not examined.differences,
+                "agentName": lockfile.agent_name,
+                "agentVersion": lockfile.agent_version,
+                "lock": path,
+                "categories": categories,
+            }
         )
     else:
         out(safe(f"{lockfile.agent_name}@{lockfile.agent_version} ({path})"))
         branches = [
-            Branch(category, tuple(_server_branch(entry, world) for entry in entries))
+            _category_branch(category, entries, world)
             for category, entries in grouped.items()
         ]
         for line in _render_branches(branches, ""):
@@ -120,6 +118,19 @@ def run(options: argparse.Namespace) -> int:
         err("hint: `agent verify` names them")
         return 1
     return 0
+
+
+def _category_document(
+    category: str, entries: Sequence[LockedServer], world: _World
+) -> dict[str, object]:
+    servers = [_entry_document(entry, world) for entry in entries]
+    return {"category": category, "servers": servers}
+
+
+def _category_branch(
+    category: str, entries: Sequence[LockedServer], world: _World
+) -> Branch:
+    return Branch(category, tuple(_server_branch(entry, world) for entry in entries))
 
 
 def _tools_by_scope(entry: LockedServer, grant: Grant) -> dict[str, list[str]]:
@@ -157,14 +168,18 @@ def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
 
 def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:
     server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
+    signed = publisher = residency = None
+    if server is not None:
+        signed, publisher = server.signed, server.publisher
+        residency = server.residency
     return {
         "serverId": entry.server_id,
         "version": entry.version,
         "endpoint": entry.endpoint,
         "launch": None if entry.launch is UNSET else entry.launch,
-        "signed": server.signed if server else None,
-        "publisher": server.publisher if server else None,
-        "residency": server.residency if server else None,
+        "signed": signed,
+        "publisher": publisher,
+        "residency": residency,
         "scopes": [
             {"scope": scope, "tools": tools}
             for scope, tools in _tools_by_scope(entry, grant).items()
@@ -174,29 +189,37 @@ def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:
 
 
 def _server_branch(entry: LockedServer, world: _World) -> Branch:
-    server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
-    is_known = world.known.get((entry.server_id, entry.version)) is not None
-    unknown = " [not what the index has]" if is_known else " [not in the index]"
-    signed = (
-        unknown if server is None else " [signed (claimed)]" if server.signed else ""
-    )
+    grant = world.grant_of(entry)
+    remark = _remark_on(entry, world.known)
     launch = None if entry.launch is UNSET else entry.launch
     address = shlex.join((launch.command, *launch.args)) if launch else entry.endpoint
     scopes = [
-        Branch(f"{scope}: {', '.join(tools)}" if tools else scope)
+        _scope_branch(scope, tools)
         for scope, tools in _tools_by_scope(entry, grant).items()
     ]
     forbidden = _forbidden_tools(entry, grant)
     closed = [Branch(f"[forbidden] {', '.join(forbidden)}")] if forbidden else []
     return Branch(
-        f"{entry.server_id}@{entry.version}{signed} {address}", (*scopes, *closed)
+        f"{entry.server_id}@{entry.version}{remark} {address}", (*scopes, *closed)
     )
+
+
+def _remark_on(entry: LockedServer, known: KnownServers) -> str:
+    """The signature that the index claims for a locked server, or why the index says nothing of it."""
+    server = _server_in_index(entry, known)
+    if server is not None:
+        return " [signed (claimed)]" if server.signed else ""
+    is_known = known.get((entry.server_id, entry.version)) is not None
+    return " [not what the index has]" if is_known else " [not in the index]"
+
+
+def _scope_branch(scope: str, tools: Sequence[str]) -> Branch:
+    return Branch(f"{scope}: {', '.join(tools)}" if tools else scope)
 
 
 def _render_branches(branches: Sequence[Branch], indent: str) -> Iterator[str]:
     for position, branch in enumerate(branches, 1):
-        last = position == len(branches)
-        yield f"{indent}{'└── ' if last else '├── '}{branch.line}"
-        yield from _render_branches(
-            branch.below, f"{indent}{'    ' if last else '│   '}"
-        )
+        is_last = position == len(branches)
+        corner, side = ("└── ", "    ") if is_last else ("├── ", "│   ")
+        yield f"{indent}{corner}{branch.line}"
+        yield from _render_branches(branch.below, f"{indent}{side}")

@@ -105,10 +105,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return code
     err_warnings(options.agents, inputs.warnings)
-    for position, (answer, at) in enumerate(zip(answers, standing, strict=True)):
-        if position:
-            out()
-        _print_answer(answer, resolution, places, at)
+    _print_answers(answers, resolution, places, standing)
     return code
 
 
@@ -226,6 +223,19 @@ def _verdict_document(
         ],
         "facts": list(facts.values()),
     }
+
+
+def _print_answers(
+    answers: Sequence[Answer],
+    resolution: Resolution,
+    places: _Places,
+    standing: Sequence[str],
+) -> None:
+    """Print each answer, with an empty line between two of them."""
+    for position, (answer, at) in enumerate(zip(answers, standing, strict=True)):
+        if position:
+            out()
+        _print_answer(answer, resolution, places, at)
 
 
 def _print_answer(

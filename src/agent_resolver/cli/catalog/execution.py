@@ -373,12 +373,16 @@ def _lint_mentions(catalog: Catalog, options: argparse.Namespace) -> int:
         out_json({"success": not found, "dangling": documents})
         return 1 if found else 0
     for path, each in found:
-        near = suggestion(each.uri.removeprefix("agent://"), names)
-        hint = f"; {near}" if near else ""
-        out(f"✗ {safe(each.message)}{hint} ({path}:{each.line}:{each.column})")
+        _print_dangling(path, each, names)
     if not found:
         out("✓ Every agent that is mentioned exists")
     return 1 if found else 0
+
+
+def _print_dangling(path: str, found: Dangling, names: Sequence[str]) -> None:
+    near = suggestion(found.uri.removeprefix("agent://"), names)
+    hint = f"; {near}" if near else ""
+    out(f"✗ {safe(found.message)}{hint} ({path}:{found.line}:{found.column})")
 
 
 def _dangling_in(path: str, catalog: Catalog) -> Iterator[Dangling]:

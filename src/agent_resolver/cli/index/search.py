@@ -59,12 +59,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         _print_document(options.words, found)
     else:
-        kept = found if options.all else found[:_MOST]
-        _print_matches([each for each, _ in kept])
-        cut = f", the best {len(kept)} shown" if len(kept) < len(found) else ""
-        out(f"{len(found):,} of {counted(len(listed), 'server')}{cut}")
-        if not found:
-            err("hint: try fewer or other words; `agent index list` shows every server")
+        best = [each for each, _ in found]
+        _print_matches(best if options.all else best[:_MOST], len(found), len(listed))
     # Like `grep`, the command exits 1 where nothing was found, so that scripts need not
     # parse its answer.
     return 0 if found else 1
@@ -82,9 +78,13 @@ def _print_document(words: list[str], found: list[tuple[Listed, int]]) -> None:
     )
 
 
-def _print_matches(matches: list[Listed]) -> None:
-    """The servers on a line each, and the description of the best one."""
-    print_listed(matches)
-    for best in matches[:1]:
+def _print_matches(shown: list[Listed], found: int, total: int) -> None:
+    """The best servers on a line each, the description of the first, and how many there are."""
+    print_listed(shown)
+    for best in shown[:1]:
         if best.entry.description:
             out(f"    {best.server.id}: {best.entry.description}")
+    cut = f", the best {len(shown)} shown" if len(shown) < found else ""
+    out(f"{found:,} of {counted(total, 'server')}{cut}")
+    if not found:
+        err("hint: try fewer or other words; `agent index list` shows every server")

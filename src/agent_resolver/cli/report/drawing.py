@@ -291,7 +291,9 @@ def _count_of_hidden(rest: int) -> str:
 def _count_columns(value: str) -> int:
     # The sign for the rest and the brackets of a code point lie in the range of wide
     # letters, and are narrow.
-    return sum(
-        2 if ord(character) >= _WIDE_CHARACTERS and character not in "…⟨⟩" else 1
+    wide = [
+        character
         for character in value
-    )
+        if ord(character) >= _WIDE_CHARACTERS and character not in "…⟨⟩"
+    ]
+    return len(value) + len(wide)

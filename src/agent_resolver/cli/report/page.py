@@ -98,13 +98,16 @@ def _read_style(environment: Environment) -> str:
 
 def _describe_suggestions(resolution: Resolution) -> tuple[str, ...]:
     """What would make a failed resolution succeed, a sentence each."""
-    return tuple(
-        f"For `{failed.category}`, with `{suggestion.server_id}@{suggestion.version}`: "
-        f"{', and '.join(map(str, suggestion.edits))}"
-        f"{' (this loosens a constraint)' if suggestion.loosens else ''}."
-        for failed in resolution.failures
-        for suggestion in failed.suggestions
-    )
+    sentences = []
+    for failed in resolution.failures:
+        for suggestion in failed.suggestions:
+            server = f"{suggestion.server_id}@{suggestion.version}"
+            edits = ", and ".join(map(str, suggestion.edits))
+            warning = " (this loosens a constraint)" if suggestion.loosens else ""
+            sentences.append(
+                f"For `{failed.category}`, with `{server}`: {edits}{warning}."
+            )
+    return tuple(sentences)
 
 
 def _commands_to_reproduce(subject: Subject) -> Iterator[str]:

@@ -129,20 +129,26 @@ def run(options: argparse.Namespace) -> int:
     # The files of a batch appear together, and only if it ends without an error.
     with Batch() as batch:
         settled = settle(resolution, options.agents, options, batch)
-    # A compiled index that is older than its sources cannot vouch for a lock, so a
-    # check in CI must fail.
-    is_old = bool(inputs.index.issues) and (options.check or options.locked)
-    success = (
-        resolution.success
-        and not is_old
-        and not any(file.status.is_refusal for file in settled)
-    )
+    success = _is_success(resolution, inputs, settled, options)
     if options.json:
         warnings = (*inputs.index.issues, *inputs.warnings, *flattened(chosen))
         print_json(resolution, settled, warnings, success=success)
     else:
         print_text(resolution, settled, inputs, options)
     return 0 if success else 1
+
+
+def _is_success(
+    resolution: Resolution,
+    inputs: Inputs,
+    settled: Sequence[Settled],
+    options: argparse.Namespace,
+) -> bool:
+    # A compiled index that is older than its sources cannot vouch for a lock, so a
+    # check in CI must fail.
+    is_old = bool(inputs.index.issues) and (options.check or options.locked)
+    is_refused = any(file.status.is_refusal for file in settled)
+    return resolution.success and not is_old and not is_refused
 
 
 def _refuse_warnings(
@@ -184,21 +190,8 @@ def settle(
     conflicts = [
         artifact.refuse_foreign(allows_conflict=writes) for artifact in artifacts
     ]
-    # `--locked` compares what the lock pins, not its bytes, so the time of the
-    # resolution does not count.
-    if options.locked:
-        return (
-            [Settled(artifacts[0], lock_status(artifacts[0].path, lockfile))]
-            if lockfile
-            else []
-        )
     if not writes:
-        otherwise = Status.CHANGED if options.check else Status.WOULD_WRITE
-        compared = artifacts if lockfile else []
-        return [
-            Settled(file, Status.CURRENT if file.is_current() else otherwise)
-            for file in compared
-        ]
+        return _compare(artifacts, lockfile, options)
     # The lock is written last: it changes only when the explanation of it is safe on
     # the disk.
     written = zip(reversed(artifacts), reversed(conflicts), strict=True)
@@ -207,6 +200,27 @@ def settle(
         Settled(artifact, artifact.write(batch, conflict))
         for artifact, conflict in written
     ][::-1]
+
+
+def _compare(
+    artifacts: Sequence[Artifact],
+    lockfile: Lockfile | None,
+    options: argparse.Namespace,
+) -> list[Settled]:
+    """Compare the files with what is there; without a lockfile there is nothing that should be there."""
+    if lockfile is None:
+        return []
+    # `--locked` compares what the lock pins, not its bytes, so the time of the
+    # resolution does not count.
+    if options.locked:
+        lock = artifacts[0]
+        return [Settled(lock, lock_status(lock.path, lockfile))]
+    otherwise = Status.CHANGED if options.check else Status.WOULD_WRITE
+    settled = []
+    for file in artifacts:
+        status = Status.CURRENT if file.is_current() else otherwise
+        settled.append(Settled(file, status))
+    return settled
 
 
 def _artifacts_of(

@@ -25,13 +25,20 @@ from agent_resolver.core.count import counted
 from agent_resolver.core.resolution import Resolution
 from agent_resolver.core.server import in_order
 from agent_resolver.schema.agent_file import find_in_agent_file
-from agent_resolver.schema.explanation import EditKind, NearMiss, Rejection, Suggestion
+from agent_resolver.schema.explanation import (
+    Edit,
+    EditKind,
+    NearMiss,
+    Rejection,
+    Suggestion,
+)
 from agent_resolver.schema.issue import Issue
 from agent_resolver.schema.lockfile import LockedServer
 from agent_resolver.schema.tree import Node
 
 if TYPE_CHECKING:
     from agent_resolver.core.unknown_scope import UnknownScope
+    from agent_resolver.schema.index import Server
 
 _MOST_REQUIREMENTS_SHOWN = 20
 """So many get suggestions: the others have less to say."""
@@ -277,11 +284,9 @@ def _err_rejected(choice: Choice, resolution: Resolution) -> int:
     """The servers of the category, few where many are rejected for like reasons; how many there are in all."""
     offering = resolution.pool.offering(choice.requirement.category)
     groups = offering.rejected(choice.requirement, resolution.limits, MANY)
-    few = [
-        server
-        for each in groups
-        for server in each.first[: FEW if each.total > MANY else None]
-    ]
+    few: list[Server] = []
+    for each in groups:
+        few += each.first[:FEW] if each.total > MANY else each.first
     # Groups come by reason; the list is in the order of servers again, as in every
     # other report.
     for found in rejections(choice, resolution.limits, in_order(few)):
@@ -337,19 +342,14 @@ def _render_suggestions(
         return
     from agent_resolver.core.spelling import are_twins
 
-    yield f"To let `{requirement.category}` resolve{', either' if len(requirement.suggestions) > 1 else ''}:"
+    either = ", either" if len(requirement.suggestions) > 1 else ""
+    yield f"To let `{requirement.category}` resolve{either}:"
     for number, suggestion in enumerate(requirement.suggestions, 1):
         server = f"{suggestion.server_id}@{suggestion.version}"
-        yield f"  {number}. For {server}{', but this loosens a constraint' if suggestion.loosens else ''}:"
+        loosening = ", but this loosens a constraint" if suggestion.loosens else ""
+        yield f"  {number}. For {server}{loosening}:"
         for edit in suggestion.edits:
-            # The edit names the list, and the position says which of its items is
-            # meant.
-            path = edit.path.replace("requires.mcp", f"requires.mcp.{position}").split(
-                "."
-            )
-            at = find_in_agent_file(
-                tree, [int(step) if step.isdigit() else step for step in path]
-            )
+            at = find_in_agent_file(tree, _steps_of(edit, position))
             # Two spellings may look the same on the screen, so the difference is put
             # into words.
             twins = (
@@ -358,6 +358,14 @@ def _render_suggestions(
                 else ""
             )
             yield f"     {edit}{twins} ({shown(agent_path)}:{at.line}:{at.column})"
+
+
+def _steps_of(edit: Edit, position: int) -> Iterator[str | int]:
+    """The path of an edit, step by step, in the requirement at this position."""
+    # The edit names the list, and the position says which of its items is meant.
+    path = edit.path.replace("requires.mcp", f"requires.mcp.{position}")
+    for step in path.split("."):
+        yield int(step) if step.isdigit() else step
 
 
 def _render_unknown(requirement: Unresolved) -> Iterator[str]:

@@ -164,39 +164,45 @@ def _warnings_about(member: Member, resolution: Resolution) -> str:
 
 def _print_outcomes(outcomes: Sequence[Outcome], *, shows_all: bool) -> None:
     for outcome in outcomes:
-        member = outcome.member
-        err_warnings(
-            member.path, warnings_of(member.reading) if outcome.resolution else ()
-        )
-        for file in outcome.settled:
-            print_status(file)
-        # Line by line, so that nothing which a lock holds steers the terminal.
-        for line in lock_diff(outcome.settled).splitlines():
-            out(line)
-        if outcome.success:
-            if outcome.resolution:
-                err_notes(outcome.resolution)
-            continue
-        # The order goes from what keeps a file from being read to what keeps it from
-        # being resolved.
-        if member.problem:
-            err(f"✗ {safe(str(member.problem))}")
-        elif outcome.resolution is None:
-            err_faults(member.path, member.path, only_errors(member.reading.issues))
-        elif outcome.problem:
-            err(f"✗ {safe(outcome.problem)}")
-        elif not outcome.resolution.success:
-            err(f"✗ {member.path}")
-            err_unresolved(
-                outcome.resolution,
-                member.reading.tree,
-                member.path,
-                shows_all=shows_all,
-            )
-            err()
+        _print_outcome(outcome, shows_all=shows_all)
     _err_advice(outcomes)
     out()
     out(_summarize_outcomes(outcomes))
+
+
+def _print_outcome(outcome: Outcome, *, shows_all: bool) -> None:
+    member = outcome.member
+    warnings = warnings_of(member.reading) if outcome.resolution else ()
+    err_warnings(member.path, warnings)
+    for file in outcome.settled:
+        print_status(file)
+    # Line by line, so that nothing which a lock holds steers the terminal.
+    for line in lock_diff(outcome.settled).splitlines():
+        out(line)
+    if not outcome.success:
+        _err_problem(outcome, shows_all=shows_all)
+    elif outcome.resolution:
+        err_notes(outcome.resolution)
+
+
+def _err_problem(outcome: Outcome, *, shows_all: bool) -> None:
+    """The first problem, from what keeps a file from being read to what keeps it from being resolved."""
+    member = outcome.member
+    if member.problem:
+        err(f"✗ {safe(str(member.problem))}")
+    elif outcome.resolution is None:
+        err_faults(member.path, member.path, only_errors(member.reading.issues))
+    elif outcome.problem:
+        err(f"✗ {safe(outcome.problem)}")
+    elif not outcome.resolution.success:
+        err(f"✗ {member.path}")
+        err_unresolved(
+            outcome.resolution,
+            member.reading.tree,
+            member.path,
+            shows_all=shows_all,
+        )
+        err()
 
 
 def _err_advice(outcomes: Sequence[Outcome]) -> None:
@@ -225,20 +231,25 @@ def _workspace_document(outcomes: Sequence[Outcome]) -> dict[str, object]:
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, object]:
-    member, agent = outcome.member, outcome.member.reading.agent
-    lockfile = outcome.resolution.lockfile if outcome.resolution else None
+    member, resolution = outcome.member, outcome.resolution
+    agent = member.reading.agent
+    name, version = (agent.name, agent.version) if agent else (None, None)
+    lockfile = resolution.lockfile if resolution else None
+    servers = lockfile.servers if lockfile else ()
+    notes = notes_on(resolution) if resolution else []
+    problem = str(member.problem) if member.problem else outcome.problem
     return {
         "path": member.path,
         "status": outcome.status,
-        "agentName": agent.name if agent else None,
-        "agentVersion": agent.version if agent else None,
+        "agentName": name,
+        "agentVersion": version,
         "files": [
             {"path": file.path, "status": file.status.value} for file in outcome.settled
         ],
-        "servers": lockfile.servers if lockfile else (),
+        "servers": servers,
         "failed": outcome.failed,
         "diff": lock_diff(outcome.settled) or None,
-        "notes": notes_on(outcome.resolution) if outcome.resolution else [],
-        "problem": str(member.problem) if member.problem else outcome.problem or None,
+        "notes": notes,
+        "problem": problem or None,
         "issues": list(map(issue_document, member.reading.issues)),
     }

@@ -117,6 +117,8 @@ class TextView:
         finally:
             self._wipe_progress()
 
+    # One function: each case is one kind of event and a line or two, in the order in
+    # which a run comes to them; all together they are what the operator sees of a run.
     def show(self, event: RunEvent | WorkflowEvent) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
         """Show an event."""
         match event:

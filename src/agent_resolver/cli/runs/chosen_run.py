@@ -87,13 +87,16 @@ def _find(snapshot: Snapshot, given: str, hint: str, may_use: MayUse | None) -> 
             "UNKNOWN_RUN",
         )
     if len(found) > 1:
-        more = (
-            f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
-        )
-        names = ", ".join(found[:_MOST_NAMES])
-        raise Refusal(
-            f"Several runs begin with {given}: {names}{more}",
-            "give more of the id",
-            "AMBIGUOUS_RUN",
-        )
+        raise _refuse_ambiguous(given, found)
     return known[found[0]]
+
+
+def _refuse_ambiguous(given: str, found: list[str]) -> Refusal:
+    names = ", ".join(found[:_MOST_NAMES])
+    rest = len(found) - _MOST_NAMES
+    more = f" and {rest} more" if rest > 0 else ""
+    return Refusal(
+        f"Several runs begin with {given}: {names}{more}",
+        "give more of the id",
+        "AMBIGUOUS_RUN",
+    )

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_resolver.cli.catalog.execution import open_catalog_of, warn_of_refused
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import socket
 
     from agent_resolver.project.session import Session
+    from agent_resolver.server.serving import Ready
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,34 +58,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve_until_end(options: argparse.Namespace) -> None:
-    from agent_resolver.server.serving import Ready, Serving, serve_session
+    from agent_resolver.server.serving import Serving, serve_session
 
     listening, channel = _handed_sockets(options)
     is_typed = sys.stdin.isatty()  # By a person, who may expect something to happen.
-
-    def note_ready(ready: Ready) -> None:
-        # A server of the lock that is down does not keep the others from being served.
-        for server, problem in ready.problems.items():
-            err(f"warning: {server} is not there: {problem}")
-        if ready.url is not None:
-            tools_too = f" and {counted(ready.tools, 'tool')}" if ready.tools else ""
-            words = (
-                f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}"
-            )
-            # A process of a supervisor reports through the channel, and the supervisor
-            # prints it once for all.
-            if channel is None:
-                err(words)
-            else:
-                channel.sendall(words.encode())
-        elif is_typed:
-            err("Waiting for messages of an MCP client on stdin; Ctrl-C ends it")
-            err(
-                "hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself"
-            )
-        # What is there now stays: looking through it again and again for garbage would
-        # only cost time.
-        gc.freeze()
 
     with ExitStack() as stack:
         session = stack.enter_context(_session_of_tools(options))
@@ -116,10 +94,36 @@ async def _serve_until_end(options: argparse.Namespace) -> None:
             is_strict=options.strict,
             runs_of=here if options.runs else None,
             token_file=options.token_file,
-            on_ready=note_ready,
+            on_ready=partial(_report_ready, channel=channel, is_typed=is_typed),
             on_indexed=warn_of_refused,
         )
         await serve_session(session, catalog, how, options.index or INDEX)
+
+
+def _report_ready(
+    ready: "Ready", *, channel: "socket.socket | None", is_typed: bool
+) -> None:
+    """Say that the server listens: to the supervisor if there is one, else to the operator."""
+    # A server of the lock that is down does not keep the others from being served.
+    for server, problem in ready.problems.items():
+        err(f"warning: {server} is not there: {problem}")
+    if ready.url is not None:
+        tools_too = f" and {counted(ready.tools, 'tool')}" if ready.tools else ""
+        words = f"Serving {counted(ready.agents, 'agent')}{tools_too} at {ready.url}"
+        # A process of a supervisor reports through the channel, and the supervisor
+        # prints it once for all.
+        if channel is None:
+            err(words)
+        else:
+            channel.sendall(words.encode())
+    elif is_typed:
+        err("Waiting for messages of an MCP client on stdin; Ctrl-C ends it")
+        err(
+            "hint: `agent serve --print-config CLIENT` prints what a client needs to start this by itself"
+        )
+    # What is there now stays: looking through it again and again for garbage would only
+    # cost time.
+    gc.freeze()
 
 
 def _handed_sockets(

@@ -31,10 +31,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _document(examined: ExaminedSkill) -> dict[str, Any]:
     skill = examined.skill
+    named = (skill.name, skill.version, skill.digest) if skill else (None, None, None)
+    name, version, digest = named
     return {
         "path": examined.file,
-        "name": None if skill is None else skill.name,
-        "version": None if skill is None else skill.version,
-        "digest": None if skill is None else skill.digest,
+        "name": name,
+        "version": version,
+        "digest": digest,
         "issues": list(map(issue_document, examined.issues)),
     }

@@ -112,17 +112,19 @@ def _changes_of(session: "Session", tools: "OpenTools") -> list[Change]:
         for entry in session.lockfile.servers
     }
     kept = read_definitions(session.index_path)
-    return [
-        Change(
-            server=server,
-            tool=tool,
-            pinned=pinned[server].get(tool),
-            before=_believed(kept.get(server, {}).get(tool), pinned[server].get(tool)),
-            after=None if definition is None else definition_parts(definition),
-        )
-        for server, found in tools.servers.changed_definitions().items()
-        for tool, definition in sorted(found.items())
-    ]
+    changes = []
+    for server, found in tools.servers.changed_definitions().items():
+        for tool, definition in sorted(found.items()):
+            pin = pinned[server].get(tool)
+            change = Change(
+                server=server,
+                tool=tool,
+                pinned=pin,
+                before=_believed(kept.get(server, {}).get(tool), pin),
+                after=None if definition is None else definition_parts(definition),
+            )
+            changes.append(change)
+    return changes
 
 
 def _believed(

@@ -35,6 +35,7 @@ from agent_resolver.schema.walker import suggestion, walk
 
 if TYPE_CHECKING:
     from agent_resolver.project.session import Session
+    from agent_resolver.registry.registry import RefusedTool
 
 _MAX_ARGUMENT_BYTES = 4 * 1024 * 1024
 _MOST_CHARACTERS = 100
@@ -231,36 +232,40 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def _bad_arguments(issues: Sequence[Issue]) -> Usage:
-    # The arguments are not a file: only a fault inside of them has a path.
-    named = [str(issue) if issue.at else issue.message for issue in issues]
-    places = [f"({issue.line}:{issue.column})" for issue in issues]
-    listed = "; ".join(
-        f"{name} {place}" for name, place in zip(named, places, strict=True)
-    )
+    listed = "; ".join(map(_render_fault, issues))
     return Usage(
         f"The arguments are not a JSON object: {listed}",
         """write them as '{"name": "value"}'""",
     )
 
 
+def _render_fault(issue: Issue) -> str:
+    # The arguments are not a file: only a fault inside of them has a path.
+    named = str(issue) if issue.at else issue.message
+    return f"{named} ({issue.line}:{issue.column})"
+
+
 def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
     return {
         "tools": tools.registry.list(tag),
-        "refused": [
-            {
-                "id": tool.id,
-                "source": tool.source,
-                "code": tool.why.code,
-                "message": tool.why.message,
-                "remedy": tool.why.remedy,
-                **({"change": tool.why.details} if tool.why.details else {}),
-            }
-            for tool in tools.registry.refused()
-        ],
+        "refused": list(map(_refused_document, tools.registry.refused())),
         "unavailable": [
             {"server": server, "message": str(problem)}
             for server, problem in sorted(tools.servers.problems.items())
         ],
+    }
+
+
+def _refused_document(tool: "RefusedTool") -> dict[str, object]:
+    # Only a tool that changed since it was pinned has details.
+    change = {"change": tool.why.details} if tool.why.details else {}
+    return {
+        "id": tool.id,
+        "source": tool.source,
+        "code": tool.why.code,
+        "message": tool.why.message,
+        "remedy": tool.why.remedy,
+        **change,
     }
 
 

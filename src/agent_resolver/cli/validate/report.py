@@ -100,18 +100,19 @@ def _report_json(files: Sequence[Checked], _options: argparse.Namespace) -> None
     out_json(
         {
             "success": all(file.exit_code == 0 for file in files),
-            "files": [
-                {
-                    "path": file.path,
-                    "kind": file.label,
-                    "status": _status_of(file),
-                    "issues": [issue_document(issue) for issue in file.issues],
-                    "problem": str(file.problem) if file.problem else None,
-                }
-                for file in files
-            ],
+            "files": list(map(_file_document, files)),
         }
     )
+
+
+def _file_document(file: Checked) -> dict[str, object]:
+    return {
+        "path": file.path,
+        "kind": file.label,
+        "status": _status_of(file),
+        "issues": list(map(issue_document, file.issues)),
+        "problem": str(file.problem) if file.problem else None,
+    }
 
 
 def _status_of(file: Checked) -> str:
