@@ -10,7 +10,7 @@ from agent_resolver.exchange.client.check import decode_settings
 from agent_resolver.exchange.client.entry import Client
 from agent_resolver.exchange.client.known import CLIENTS
 from agent_resolver.exchange.client.settings import read_entries
-from agent_resolver.exchange.imported import NoteKind
+from agent_resolver.exchange.imported import Note, NoteKind
 from agent_resolver.exchange.source_file import SourceReading, read_sources
 from agent_resolver.schema.index import IndexEntry
 from agent_resolver.schema.limit import MAX_CLIENT_SETTINGS_BYTES
@@ -144,30 +144,43 @@ def _missing_in(config: ConfigFile, is_set: frozenset[str]) -> Iterator[Missing]
     for note in config.reading.imported.notes:
         # A server that is switched off, or that is ours, stays where it is and needs
         # nothing.
-        if note.server not in adopted:
-            continue
-        if note.kind is NoteKind.ENVIRONMENT and (
-            unset := [name for name in note.names if name not in is_set]
-        ):
-            hint = f"`{config.path}` has or names the value, which is not carried over"
+        if note.server in adopted:
+            yield from _missing_of_note(config.path, note, is_set)
+
+
+def _missing_of_note(
+    path: str, note: Note, is_set: frozenset[str]
+) -> Iterator[Missing]:
+    """The step that a note on an adopted server leaves to a person, if it leaves one."""
+    if note.kind is NoteKind.ENVIRONMENT:
+        unset = [name for name in note.names if name not in is_set]
+        if unset:
+            hint = f"`{path}` has or names the value, which is not carried over"
             yield Missing(note.server, f"set {_listed(unset)} in the environment", hint)
-        if note.kind is NoteKind.MISSING_VALUE:
-            hint = f"nothing fills it in when the server starts: write the value itself into `{config.path}`"
-            yield Missing(
-                note.server, f"its command or address has {_listed(note.names)}", hint
-            )
-        if note.kind is NoteKind.NOT_CARRIED and (
-            lost := [name for name in note.names if name in _LIMITS]
-        ):
-            hint = f"take it out of `{config.path}`, and start the server in a way that does not need it"
-            # Without its list of tools, the server would offer more than the client let
-            # the model call.
-            if _TOOL_LISTS.intersection(lost):
-                hint = (
-                    f"take it out of `{config.path}`, and forbid tools with "
-                    "`constraints.actions.forbid` in agents.md"
-                )
+    elif note.kind is NoteKind.MISSING_VALUE:
+        hint = f"nothing fills it in when the server starts: write the value itself into `{path}`"
+        yield Missing(
+            note.server, f"its command or address has {_listed(note.names)}", hint
+        )
+    elif note.kind is NoteKind.NOT_CARRIED:
+        lost = [name for name in note.names if name in _LIMITS]
+        if lost:
+            hint = _hint_at_lost(path, lost)
             yield Missing(note.server, f"{_listed(lost)} cannot be carried over", hint)
+
+
+def _hint_at_lost(path: str, lost: Sequence[str]) -> str:
+    """A way to do without the limits that cannot be carried over."""
+    # Without its list of tools, the server would offer more than the client let the
+    # model call.
+    if _TOOL_LISTS.intersection(lost):
+        return (
+            f"take it out of `{path}`, and forbid tools with "
+            "`constraints.actions.forbid` in agents.md"
+        )
+    return (
+        f"take it out of `{path}`, and start the server in a way that does not need it"
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -247,18 +247,12 @@ def plan_adoption(
         probed: What the servers said; None if they were not asked.
         order: What the operator asks for.
     """
-    pinned = (
-        Pinned(session.index_content, {}, {})
-        if probed is None
-        else pin_tools(session, probed, replaces=False)
-    )
+    pinned = _pin(session, probed)
     servers = overlaid_servers(
         parse_index(pinned.index), session.overlay_content, session.index_path
     )
     requirements = tuple(propose_requirements(servers, merging.wishes, order.allowed))
-    # A server that did not answer has no known permissions either: its failure alone is
-    # reported.
-    unknown = list(_failed(probed or ())) or list(_without_permissions(requirements))
+    unknown = _unknown(probed or (), requirements)
     if unknown:
         return Adoption(missing=tuple(unknown), requirements=requirements)
     agent = agent_change(session.agent_path, order.agent_name, requirements)
@@ -271,23 +265,13 @@ def plan_adoption(
         )
         return Adoption(missing=tuple(faults), requirements=requirements)
     resolution = resolve(reading.agent, servers, resolved_at=order.resolved_at)
-    locked = {choice.server.id for choice in resolution.choices if choice.server}
-    lacking = [
-        requirement for requirement in requirements if requirement.server not in locked
-    ]
-    # If every requirement was resolved and a server still is not locked, then the agent
-    # file does not ask for it.
-    unlocked = list(_unresolved(resolution, servers)) or list(
-        _not_required(session.agent_path, lacking)
-    )
+    unlocked = _unlocked(session, resolution, servers, requirements)
     if unlocked or resolution.lockfile is None:
         return Adoption(
             missing=tuple(unlocked), requirements=requirements, resolution=resolution
         )
     entry = _governed_entry(session, resolution.lockfile, order)
-    refused = [
-        missing for config in configs for missing in _not_exported(config, entry)
-    ]
+    refused = list(_not_exported(configs, entry))
     lock = change_of(session.lock_path, to_json(resolution.lockfile))
     changes = [*index_changes(session.index_path, pinned), agent, lock]
     changes += [
@@ -300,6 +284,22 @@ def plan_adoption(
         variables=entry.variables,
         resolution=resolution,
     )
+
+
+def _pin(session: Session, probed: Sequence[Probed] | None) -> Pinned:
+    """The index with the tools of the servers that were asked; as it is, if none was."""
+    if probed is None:
+        return Pinned(session.index_content, {}, {})
+    return pin_tools(session, probed, replaces=False)
+
+
+def _unknown(
+    probed: Sequence[Probed], requirements: Sequence[ProposedRequirement]
+) -> list[Missing]:
+    """The servers that failed; if none did, those without known permissions."""
+    # A server that did not answer has no known permissions either: its failure alone is
+    # reported.
+    return list(_failed(probed)) or list(_without_permissions(requirements))
 
 
 def _failed(probed: Sequence[Probed]) -> Iterator[Missing]:
@@ -327,6 +327,25 @@ def _without_permissions(
                 "let it be asked for its tools, or state its scopes in mcp.overlay.yaml"
             )
             yield Missing(requirement.server, requirement.why, hint)
+
+
+def _unlocked(
+    session: Session,
+    resolution: Resolution,
+    servers: Sequence[Server],
+    requirements: Sequence[ProposedRequirement],
+) -> list[Missing]:
+    """The reasons that keep servers from being locked."""
+    unresolved = list(_unresolved(resolution, servers))
+    if unresolved:
+        return unresolved
+    # If every requirement was resolved and a server still is not locked, then the agent
+    # file does not ask for it.
+    locked = {choice.server.id for choice in resolution.choices if choice.server}
+    lacking = [
+        requirement for requirement in requirements if requirement.server not in locked
+    ]
+    return list(_not_required(session.agent_path, lacking))
 
 
 def _unresolved(resolution: Resolution, servers: Sequence[Server]) -> Iterator[Missing]:
@@ -386,16 +405,20 @@ def _governed_entry(
     )
 
 
-def _not_exported(config: ConfigFile, entry: ClientEntry) -> Iterator[Missing]:
-    for word in filled_in(config.client, entry):
-        message = f"{config.client.title} fills in part of `{word}`, so it would start something else"
-        yield Missing(NAME, message, "move the project to another folder")
-    for name, values in read_entries(config.client, config.text, config.path):
-        # An entry under our name may serve another agent, and must not be replaced by
-        # this one.
-        is_other = served_agent(command_of(values)) != served_agent(entry.command)
-        if name == NAME and name not in config.names and is_other:
-            message = (
-                f"`{config.path}` has an entry of this name that serves something else"
-            )
-            yield Missing(NAME, message, "give that entry another name, or remove it")
+def _not_exported(
+    configs: Sequence[ConfigFile], entry: ClientEntry
+) -> Iterator[Missing]:
+    """The steps that are left before each configuration can have the governed entry."""
+    for config in configs:
+        for word in filled_in(config.client, entry):
+            message = f"{config.client.title} fills in part of `{word}`, so it would start something else"
+            yield Missing(NAME, message, "move the project to another folder")
+        for name, values in read_entries(config.client, config.text, config.path):
+            # An entry under our name may serve another agent, and must not be replaced
+            # by this one.
+            is_other = served_agent(command_of(values)) != served_agent(entry.command)
+            if name == NAME and name not in config.names and is_other:
+                message = f"`{config.path}` has an entry of this name that serves something else"
+                yield Missing(
+                    NAME, message, "give that entry another name, or remove it"
+                )

@@ -69,13 +69,7 @@ def plan_move(
         CannotEdit: The folder cannot be added to `catalog.roots` of agent.toml, or that file is not in this folder.
     """
     moves = [_move_of(agent) for agent in agents]
-    targets = [move.target for move in moves]
-    # Folders of two clients may hold files of one name, which have one target.
-    taken = [
-        path
-        for path in dict.fromkeys(targets)
-        if os.path.lexists(path) or targets.count(path) > 1
-    ]
+    taken = _taken_targets(moves)
     if taken or not moves:
         return MovePlan(moves=tuple(moves), taken=tuple(taken), skipped=tuple(skipped))
     moved = moved_agents(NAME, [move.name for move in moves], os.listdir("."))
@@ -85,21 +79,18 @@ def plan_move(
     ]
     edits += _rewritten_texts(moves, moved)
     edits += _changed_settings(session, _emptied_folders(agents))
-    changes = [change for edit in edits for change in edit.changes]
-    return MovePlan(
-        moves=tuple(moves),
-        # A copy that an earlier move left behind is in the way as well.
-        taken=tuple(
-            change.path
-            for change in changes
-            if change.before is None and os.path.lexists(change.path)
-        ),
-        changes=tuple(changes),
-        rewritten=sum(edit.rewritten for edit in edits),
-        left=tuple(left for edit in edits for left in edit.left),
-        skipped=tuple(skipped),
-        undo=tuple(command for edit in edits for command in edit.undo),
-    )
+    return _plan_of(moves, edits, skipped)
+
+
+def _taken_targets(moves: Sequence[Move]) -> list[str]:
+    """The targets at which there is a file already, or to which two files would move."""
+    # Folders of two clients may hold files of one name, which have one target.
+    targets = [move.target for move in moves]
+    return [
+        path
+        for path in dict.fromkeys(targets)
+        if os.path.lexists(path) or targets.count(path) > 1
+    ]
 
 
 class _Edit(Struct, frozen=True, kw_only=True):
@@ -109,6 +100,27 @@ class _Edit(Struct, frozen=True, kw_only=True):
     undo: tuple[str, ...] = ()
     rewritten: int = 0
     left: tuple[LeftMention, ...] = ()
+
+
+def _plan_of(
+    moves: Sequence[Move], edits: Sequence[_Edit], skipped: Sequence[SkippedFile]
+) -> MovePlan:
+    changes = [change for edit in edits for change in edit.changes]
+    # A copy that an earlier move left behind is in the way as well.
+    taken = [
+        change.path
+        for change in changes
+        if change.before is None and os.path.lexists(change.path)
+    ]
+    return MovePlan(
+        moves=tuple(moves),
+        taken=tuple(taken),
+        changes=tuple(changes),
+        rewritten=sum(edit.rewritten for edit in edits),
+        left=tuple(left for edit in edits for left in edit.left),
+        skipped=tuple(skipped),
+        undo=tuple(command for edit in edits for command in edit.undo),
+    )
 
 
 def _move_of(agent: FoundAgent) -> Move:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from agent_resolver._extra import install_hint
-from agent_resolver.core.admission import AdmissionCode, Refused, grants_of
+from agent_resolver.core.admission import AdmissionCode, Grant, Refused, grants_of
 from agent_resolver.core.blueprint.call_check import BlueprintLimits
 from agent_resolver.core.blueprint.check import check_blueprint, located_findings
 from agent_resolver.core.blueprint.template import Place
@@ -161,9 +161,7 @@ def _examine(
     faults = _repeated_ids(readings, tools)
     for file, issues in _cycle_faults(readings, calls, cycles).items():
         faults.setdefault(file, []).extend(issues)
-    called = {
-        call.tool for blueprint in blueprints.values() for call in calls_of(blueprint)
-    }
+    called = _called_tools(blueprints.values())
     # What neither the project's code nor another blueprint is can only be a tool of a
     # locked server.
     locked = _locked_tools(session, called - set(tools) - set(by_id))
@@ -186,19 +184,32 @@ def _examine(
                     blueprint, tools.get, f"blueprint {os.path.basename(file)}"
                 ),
             )
-        # What another agent may use is a tool all the same; this one is refused it.
-        beyond = _BEYOND_AGENT if session.is_of_project else _BEYOND_OTHER_AGENT
-        is_good = blueprint is not None and all(
-            issue.code in beyond for issue in only_errors(issues)
-        )
-        descriptor = tools[blueprint.id] if blueprint is not None and is_good else None
-        in_order = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
-        examined.append(
-            ExaminedBlueprint(
-                file=file, blueprint=blueprint, issues=in_order, descriptor=descriptor
-            )
-        )
+        examined.append(_examined(session, file, blueprint, issues, tools))
     return examined
+
+
+def _called_tools(blueprints: Iterable[Blueprint]) -> set[str]:
+    return {call.tool for blueprint in blueprints for call in calls_of(blueprint)}
+
+
+def _examined(
+    session: Session,
+    file: str,
+    blueprint: Blueprint | None,
+    issues: Sequence[Issue],
+    tools: Mapping[str, Descriptor],
+) -> ExaminedBlueprint:
+    """A blueprint with its issues in the order of the file; as a tool, if it is one."""
+    # What another agent may use is a tool all the same; this one is refused it.
+    beyond = _BEYOND_AGENT if session.is_of_project else _BEYOND_OTHER_AGENT
+    is_good = all(issue.code in beyond for issue in only_errors(issues))
+    descriptor = None
+    if blueprint is not None and is_good:
+        descriptor = tools[blueprint.id]
+    in_order = sorted(issues, key=lambda issue: (issue.line, issue.column))
+    return ExaminedBlueprint(
+        file=file, blueprint=blueprint, issues=tuple(in_order), descriptor=descriptor
+    )
 
 
 def _limits(session: Session) -> BlueprintLimits:
@@ -357,16 +368,25 @@ def _locked_tools(session: Session, called: Collection[str]) -> _LockedTools:
         prefix = f"{grant.server}."
         for tool_id in sorted(each for each in called if each.startswith(prefix)):
             tool = tool_id.removeprefix(prefix)
-            if refused := grant.refuse_as_pinned(tool):
+            refused = grant.refuse_as_pinned(tool)
+            if refused:
                 found.refused[tool_id] = refused
-                continue
-            definition = kept.get(name, {}).get(tool, {})
-            # A text that was edited is not what is pinned, and says nothing.
-            is_pinned = definition_digest(definition) == (grant.tools or {}).get(tool)
-            found.opened[tool_id] = _locked_tool(
-                tool_id, f"server {name}", definition if is_pinned else {}
-            )
+            else:
+                definition = _pinned_definition(grant, tool, kept.get(name, {}))
+                found.opened[tool_id] = _locked_tool(
+                    tool_id, f"server {name}", definition
+                )
     return found
+
+
+def _pinned_definition(
+    grant: Grant, tool: str, kept: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """The kept definition of a tool; an empty one, unless it is the pinned one."""
+    definition = kept.get(tool, {})
+    # A text that was edited is not what is pinned, and says nothing.
+    is_pinned = definition_digest(definition) == (grant.tools or {}).get(tool)
+    return definition if is_pinned else {}
 
 
 def _locked_tool(

@@ -106,11 +106,7 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
             path = entry.path
             facts = {"code": entry.failed.code, "message": entry.failed.message}
         case RunWaiting():
-            waits = [
-                f"{each.path}: {each.kind} {each.id}".strip(" :")
-                for each in entry.waits
-            ]
-            facts = {"waits": waits, "code": entry.code}
+            facts = {"waits": _render_waits(entry), "code": entry.code}
         case WaitEnded():
             path = entry.path
             # An outcome that is a success has no code.
@@ -132,6 +128,11 @@ def _journal_event(at: str, entry: Entry) -> RunEvent:
         case CancelSeen():
             pass
     return RunEvent(at=at, kind=kind_of(entry), path=path, by=by, facts=_given(facts))
+
+
+def _render_waits(entry: RunWaiting) -> list[str]:
+    # Not every wait has a path and an id.
+    return [f"{each.path}: {each.kind} {each.id}".strip(" :") for each in entry.waits]
 
 
 def _calls(snapshot: Snapshot, history: History, seal: Seal) -> Iterator[RunEvent]:

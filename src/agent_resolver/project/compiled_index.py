@@ -1,7 +1,7 @@
 """A compiled index that is open, and whether it still says what its sources say."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from io import FileIO
 from typing import TYPE_CHECKING, Final
 
@@ -158,23 +158,35 @@ def _changed_sources(
         try:
             overlay = overlay_path(place)
             known.add(os.path.realpath(overlay))
-            # Another size shows a change without reading a file that may be large.
-            size = os.stat(place).st_size if os.path.exists(place) else None
+            size = _size_of(place)
         except (OSError, ValueError):
             continue
-        if size is not None and (
-            size != source.size or _digest_of(place, size, environment) != source.sha256
-        ):
+        if size is not None and _is_changed(place, size, source, environment):
             yield source.path
         # An overlay may be shipped without its index.
-        if (size is not None or os.path.lexists(overlay)) and _overlay_digest(
-            overlay
-        ) != source.overlay_sha256:
+        is_shipped = size is not None or os.path.lexists(overlay)
+        if is_shipped and _overlay_digest(overlay) != source.overlay_sha256:
             yield os.path.relpath(overlay, os.path.dirname(path) or os.curdir)
-    # An overlay that a person put beside the compiled index is not in it.
-    beside = overlay_path(path)
-    if os.path.realpath(beside) not in known and os.path.lexists(beside):
+    if _has_new_overlay(path, known):
         yield OVERLAY_NAME
+
+
+def _has_new_overlay(path: str, known: Container[str]) -> bool:
+    """True if a person put an overlay beside the compiled index, which is not in it."""
+    beside = overlay_path(path)
+    return os.path.realpath(beside) not in known and os.path.lexists(beside)
+
+
+def _size_of(place: str) -> int | None:
+    return os.stat(place).st_size if os.path.exists(place) else None
+
+
+def _is_changed(
+    place: str, size: int, source: SourceFile, environment: Mapping[str, str] | None
+) -> bool:
+    """True if the file at `place` is not the source that the index was built from."""
+    # Another size shows a change without reading a file that may be large.
+    return size != source.size or _digest_of(place, size, environment) != source.sha256
 
 
 def _overlay_digest(path: str) -> str:

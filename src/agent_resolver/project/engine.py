@@ -191,26 +191,8 @@ def temporal_place(session: Session) -> TemporalPlace:
     place = place_of(
         engine.address or _TEMPORAL_ADDRESS, project, location, is_shared=is_shared
     )
-    api_key = (
-        session.environment.get(engine.api_key_env, "") if engine.api_key_env else ""
-    )
-    if engine.api_key_env and not api_key:
-        problem = f"The variable {engine.api_key_env} is not set, which has the key for the Temporal server"
-        raise EngineRefused(
-            problem, "set it, or see `engine.api_key_env` in agent.toml"
-        )
-    certificate = b""
-    if engine.ca_file:
-        certificate = read_bounded(
-            os.path.join(session.root, engine.ca_file), _MAX_CERTIFICATE_BYTES
-        )
-        # Without any, the connection would be in the clear, or to a server with a
-        # certificate of anybody's.
-        if _CERTIFICATE not in certificate:
-            problem = f"`{engine.ca_file}` has no certificate that the Temporal server's could come from"
-            raise EngineRefused(
-                problem, "`engine.ca_file` takes a file with certificates in PEM format"
-            )
+    api_key = _api_key_of(session)
+    certificate = _certificates_of(session)
     is_encrypted = bool(api_key or certificate)
     return structs.replace(
         place,
@@ -219,6 +201,42 @@ def temporal_place(session: Session) -> TemporalPlace:
         is_encrypted=is_encrypted,
         root_certificate=certificate,
     )
+
+
+def _api_key_of(session: Session) -> str:
+    """The key for the Temporal server; empty where the settings name no variable for one."""
+    name = session.config.engine.api_key_env
+    if not name:
+        return ""
+    api_key = session.environment.get(name, "")
+    if not api_key:
+        problem = (
+            f"The variable {name} is not set, which has the key for the Temporal server"
+        )
+        raise EngineRefused(
+            problem, "set it, or see `engine.api_key_env` in agent.toml"
+        )
+    return api_key
+
+
+def _certificates_of(session: Session) -> bytes:
+    """The certificates that the Temporal server's may come from; empty where the settings name no file of them."""
+    name = session.config.engine.ca_file
+    if not name:
+        return b""
+    certificates = read_bounded(
+        os.path.join(session.root, name), _MAX_CERTIFICATE_BYTES
+    )
+    # Without any, the connection would be in the clear, or to a server with a
+    # certificate from any issuer.
+    if _CERTIFICATE not in certificates:
+        problem = (
+            f"`{name}` has no certificate that the Temporal server's could come from"
+        )
+        raise EngineRefused(
+            problem, "`engine.ca_file` takes a file with certificates in PEM format"
+        )
+    return certificates
 
 
 def _place_of(session: Session) -> "EnginePlace":

@@ -52,7 +52,11 @@ def render_change(change: FileChange) -> str:
     )
     target = "/dev/null" if change.after is None else change.path
     lines = unified_diff(before, after, fromfile=source, tofile=target, n=0)
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    return "".join(map(_with_line_end, lines))
+
+
+def _with_line_end(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n"
 
 
 def _text_of(content: bytes | None) -> str:

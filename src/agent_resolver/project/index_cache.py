@@ -156,13 +156,12 @@ def _fitting_tables(
         and len(about.sources) == 1
         and about.sources[0].overlay_sha256 == digest
     )
-    if is_same and is_certain(stamp, about.read_at):
-        return tables
-    # Too close to tell by the times: only the content can.
-    if (
-        is_same
-        and _known_digest_of(descriptor, path, environment) == about.sources[0].sha256
-    ):
+    is_fitting = is_same and (
+        is_certain(stamp, about.read_at)
+        # Too close to tell by the times: only the content can.
+        or _known_digest_of(descriptor, path, environment) == about.sources[0].sha256
+    )
+    if is_fitting:
         return tables
     tables.close()
     return None

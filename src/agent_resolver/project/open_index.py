@@ -24,6 +24,7 @@ from agent_resolver.storage.file import read_bounded, read_head
 from agent_resolver.storage.index_file.form import LARGE, MAGIC
 
 if TYPE_CHECKING:
+    from agent_resolver.project.compiled_index import CompiledIndex
     from agent_resolver.schema.overlay import OverlayReading
 
 
@@ -161,14 +162,10 @@ def open_index(
         from agent_resolver.project.compiled_index import open_compiled
 
         return open_compiled(path, environment)
-    if raw is None and environment is not None:
-        # Loaded only here: most indexes are small.
-        from agent_resolver.project.index_cache import open_cached
-
-        cached = open_cached(path, environment)
+    if raw is None:
+        cached = _open_cached(path, environment)
         if cached is not None:
             return cached
-    if raw is None:
         raw = read_bounded(path, MAX_INDEX_BYTES)
     index = JsonIndex(
         path, raw, read_overlay_bytes(path) if overlay is None else overlay
@@ -179,6 +176,18 @@ def open_index(
 
         want_cache(path, environment)
     return index
+
+
+def _open_cached(
+    path: str, environment: Mapping[str, str] | None
+) -> "CompiledIndex | None":
+    """A large index with its cache; None where no cache fits or may be used."""
+    if environment is None:
+        return None
+    # Loaded only here: most indexes are small.
+    from agent_resolver.project.index_cache import open_cached
+
+    return open_cached(path, environment)
 
 
 def _is_large(path: str) -> bool:

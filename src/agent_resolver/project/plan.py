@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from agent_resolver.catalog.catalog import Catalog
 from agent_resolver.catalog.entry import Definition
@@ -58,6 +58,8 @@ from agent_resolver.schema.governing_key import governing_faults
 from agent_resolver.schema.limit import MAX_LOCKFILE_BYTES
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.file import read_bounded
+
+_Value = TypeVar("_Value")
 
 _NO_MODELS: Final[Mapping[str, str]] = {}
 
@@ -236,21 +238,22 @@ def _require_trust_in_agents(session: Session, catalog: Catalog) -> None:
 
 
 def _model_spec(name: str, model: Model) -> ModelSpec:
-    prices = model.prices or None
+    prices = model.prices
+    input_price, output_price = (
+        (prices.input, prices.output) if prices else (None, None)
+    )
     return ModelSpec(
         id=name,
         provider_id=model.provider,
         upstream_model=model.upstream_model or name,
-        context_window=None if model.context_window is UNSET else model.context_window,
-        max_output_tokens=None
-        if model.max_output_tokens is UNSET
-        else model.max_output_tokens,
+        context_window=_stated(model.context_window),
+        max_output_tokens=_stated(model.max_output_tokens),
         modalities=Modalities(
             input=model.modalities.input, output=model.modalities.output
         ),
         knowledge_cutoff=model.knowledge_cutoff or None,
-        input_price=prices.input if prices else None,
-        output_price=prices.output if prices else None,
+        input_price=input_price,
+        output_price=output_price,
         aliases=model.aliases,
         data=_data_facts(model.data or ModelData()),
     )
@@ -281,9 +284,13 @@ def _remote_spec(name: str, remote: Remote) -> AgentSpec:
 
 def _data_facts(data: ModelData) -> DataFacts:
     return DataFacts(
-        residency=None if data.residency is UNSET else data.residency,
-        max_sensitivity=None if data.max_sensitivity is UNSET else data.max_sensitivity,
+        residency=_stated(data.residency), max_sensitivity=_stated(data.max_sensitivity)
     )
+
+
+def _stated(value: _Value | UnsetType) -> _Value | None:
+    """The value of a setting; None if it is left out."""
+    return None if value is UNSET else value
 
 
 # Locks --------------------------------------------------------------------------------

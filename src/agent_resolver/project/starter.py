@@ -112,15 +112,7 @@ def propose(found: Surroundings) -> Proposal:
         InvalidOverlay: With every error in its overlay.
     """
     inline = {agent.path: _inline_of(agent) for agent in found.agents}
-    is_named = any(_names_a_server(agent) for agent in found.agents)
-    # A configuration that cannot be read is no reason for a starter: its faults are to
-    # be reported.
-    if (
-        not any(
-            config.entries or config.reading.imported.faults for config in found.configs
-        )
-        and not is_named
-    ):
+    if not _names_servers(found):
         return _starter(found)
     batches = [*(Batch(config.path, config.entries) for config in found.configs)]
     # Servers of agent files are merged with those of configurations, so one that is in
@@ -145,17 +137,24 @@ def propose(found: Surroundings) -> Proposal:
     )
 
 
+def _names_servers(found: Surroundings) -> bool:
+    """True if a configuration or an agent file names a server."""
+    # A configuration that cannot be read is no reason for a starter: its faults are to
+    # be reported.
+    has_configured = any(
+        config.entries or config.reading.imported.faults for config in found.configs
+    )
+    return has_configured or any(_names_a_server(agent) for agent in found.agents)
+
+
 def _starter(found: Surroundings) -> Proposal:
-    contents = {
-        found.index_path: None
-        if found.index is not None
-        else to_json([_STARTER_SERVER]),
-        found.agent_path: None
-        if found.has_agent
-        else _STARTER_AGENT.format(
+    index = None if found.index is not None else to_json([_STARTER_SERVER])
+    agent = None
+    if not found.has_agent:
+        agent = _STARTER_AGENT.format(
             name=json_text(found.agent_name), title=found.agent_name
-        ).encode(),
-    }
+        ).encode()
+    contents = {found.index_path: index, found.agent_path: agent}
     # An agent file that is there asks for servers of its own, and an index that is
     # there has other servers.
     has_either = bool(_used(found))
@@ -226,18 +225,9 @@ def _wishes(
     mentions: dict[str, list[ServerMention]],
 ) -> Iterator[Wish]:
     """What agent files say of a server counts; for a server that none of them names, the configuration wants it all."""
-    named: set[str] = set()
-    for path, found in mentions.items():
-        for mention in found:
-            # A guess may mean a tool of the client, so nothing is required for it.
-            if mention.is_known and mention.certainty != "guessed":
-                named.add(mention.name)
-                yield Wish(
-                    mention.name,
-                    path,
-                    (mention.tool,) if mention.tool else (),
-                    mention.certainty,
-                )
+    of_agents = list(_wishes_of_agents(mentions))
+    yield from of_agents
+    named = {wish.server_id for wish in of_agents}
     known = KnownNames((entry.name or entry.id, entry.id) for entry in entries)
     for batch in batches:
         for entry in batch.entries:
@@ -246,6 +236,18 @@ def _wishes(
             server_id = known.find(entry.name or entry.id)
             if server_id is not None and server_id not in named:
                 yield Wish(server_id, batch.label)
+
+
+def _wishes_of_agents(mentions: dict[str, list[ServerMention]]) -> Iterator[Wish]:
+    for path, found in mentions.items():
+        for mention in filter(_is_required, found):
+            tools = (mention.tool,) if mention.tool else ()
+            yield Wish(mention.name, path, tools, mention.certainty)
+
+
+def _is_required(mention: ServerMention) -> bool:
+    # A guess may mean a tool of the client, so nothing is required for it.
+    return mention.is_known and mention.certainty != "guessed"
 
 
 def _changes(
@@ -299,7 +301,7 @@ def _mention_lines(mentions: dict[str, list[ServerMention]]) -> Iterator[Propose
     for path, found in mentions.items():
         for mention in found:
             # These are required, and have their lines among the requirements.
-            if mention.is_known and mention.certainty != "guessed":
+            if _is_required(mention):
                 continue
             tool = f" ({mention.tool})" if mention.tool else ""
             doubt = (

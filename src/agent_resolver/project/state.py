@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import Any
 
 from msgspec import Struct
 
@@ -131,12 +132,19 @@ def _trail_info(snapshot: Snapshot) -> TrailInfo:
     seal = snapshot.seal()
     first = next(snapshot.records(), None)
     last = next(snapshot.records(last=1), None)
+    first_at = first.at if first else None
+    last_at = last.at if last else None
+    # Without its seal, which was removed or edited, nothing vouches for a number.
+    if seal is None:
+        return TrailInfo(
+            records=0, pruned=0, first_at=first_at, last_at=last_at, root=""
+        )
     return TrailInfo(
-        records=seal.count - seal.anchor if seal else 0,
-        pruned=seal.anchor if seal else 0,
-        first_at=first.at if first else None,
-        last_at=last.at if last else None,
-        root=seal.root if seal else "",
+        records=seal.count - seal.anchor,
+        pruned=seal.anchor,
+        first_at=first_at,
+        last_at=last_at,
+        root=seal.root,
     )
 
 
@@ -213,7 +221,7 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
     )
     # Runs go first: what they need of the ledger must not be gone before they are.
     if is_trial:
-        removed = {run.id for family in old for run in family.members}
+        removed = _members_of(old)
     else:
         removed = await _drop_runs(store, old, runs)
     kept = [run for run in runs if run.id not in removed]
@@ -241,6 +249,27 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
         return pruned
     await _drop_in_pages(store, LEDGER, [entry.key for entry in entries])
     await _drop_in_pages(store, PENDING, [action.id for action in actions])
+    details = _details_of(pruned, before, through, statuses)
+    record = Record(run, AuditKind.STATE_PRUNED, details)
+    await store.write(_finish_pruning(record, through))
+    return pruned
+
+
+def _details_of(
+    pruned: Pruned, before: str, through: int, statuses: frozenset[RunStatus] | None
+) -> dict[str, Any]:
+    details: dict[str, Any] = {"before": before, "through": through}
+    if statuses is not None:
+        details["status"] = sorted(statuses)
+    details["ledger"] = pruned.ledger
+    details["pending"] = pruned.pending
+    details["runs"] = pruned.runs
+    details["audit"] = pruned.audit
+    return details
+
+
+def _finish_pruning(record: Record, through: int) -> Callable[[Transaction], None]:
+    """Drop the unused plans and the beginning of the trail, and record all that was removed."""
 
     def finish(transaction: Transaction) -> None:
         # Looked for again: a run may have begun by one of them meanwhile.
@@ -248,26 +277,16 @@ async def prune(  # noqa: PLR0913 - each is one option of a command line
             transaction.drop(PLANS, digest)
         if through:
             transaction.prune_trail(through)
-        chosen = {} if statuses is None else {"status": sorted(statuses)}
-        counts = {
-            "ledger": pruned.ledger,
-            "pending": pruned.pending,
-            "runs": pruned.runs,
-            "audit": pruned.audit,
-        }
-        transaction.append(
-            Record(
-                run,
-                AuditKind.STATE_PRUNED,
-                {"before": before, "through": through, **chosen, **counts},
-            )
-        )
+        transaction.append(record)
 
-    await store.write(finish)
-    return pruned
+    return finish
 
 
 # Runs ---------------------------------------------------------------------------------
+
+
+def _members_of(families: list[Family]) -> set[str]:
+    return {run.id for family in families for run in family.members}
 
 
 async def _drop_runs(store: Store, families: list[Family], runs: list[Run]) -> set[str]:

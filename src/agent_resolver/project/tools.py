@@ -100,12 +100,8 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
     if forbid is None:
         # Before there is any state: without an agent file, or with one that is wrong,
         # there is nothing to keep.
-        forbid = session.limits.forbid if session.has_agent or not has_own else ()
-    # In a project without code of its own only a lock brings tools, so there a missing
-    # agent file is an error.
-    has_lock = is_governed and (
-        not has_own or (session.has_agent and session.has_requirements)
-    )
+        forbid = _forbidden_actions(session, has_own=has_own)
+    has_lock = is_governed and _needs_lock(session, has_own=has_own)
     if has_lock:
         session.agent  # noqa: B018 - read for its errors
     telemetry = open_telemetry(session.environment, app_id=session.app_id)
@@ -141,6 +137,18 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
                 opened.engine,
                 opened.tools,
             )
+
+
+def _forbidden_actions(session: Session, *, has_own: bool) -> tuple[str, ...]:
+    """The actions that the agent file forbids; a project of capabilities alone need not have one."""
+    return session.limits.forbid if session.has_agent or not has_own else ()
+
+
+def _needs_lock(session: Session, *, has_own: bool) -> bool:
+    """True if the tools of locked servers belong to the project."""
+    # In a project without code of its own only a lock brings tools, so there a missing
+    # agent file is an error.
+    return not has_own or (session.has_agent and session.has_requirements)
 
 
 def _surroundings(session: Session, errors: TextIO, seconds: float) -> Surroundings:
@@ -358,10 +366,12 @@ def _rate_limit(session: Session, entry: LockedServer) -> float | None:
 
 def credentials_of(access: ServerAccess) -> Credentials:
     """The credentials that the settings name for a server."""
-    oauth = access.oauth
+    oauth, token_env = access.oauth, access.token_env or None
+    if not oauth:
+        return Credentials(token_env=token_env)
     return Credentials(
-        token_env=access.token_env or None,
-        client_id=oauth.client_id if oauth else None,
-        client_secret_env=oauth.client_secret_env if oauth else None,
-        issuer=(oauth.issuer or None) if oauth else None,
+        token_env=token_env,
+        client_id=oauth.client_id,
+        client_secret_env=oauth.client_secret_env,
+        issuer=oauth.issuer or None,
     )

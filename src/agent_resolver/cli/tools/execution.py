@@ -257,7 +257,7 @@ def _listing_document(tools: OpenTools, tag: str | None) -> dict[str, object]:
 
 
 def _refused_document(tool: "RefusedTool") -> dict[str, object]:
-    # Only a tool that changed since it was pinned has details.
+    # Few refusals have details; the key is left out where there are none.
     change = {"change": tool.why.details} if tool.why.details else {}
     return {
         "id": tool.id,
