@@ -103,7 +103,8 @@ def run_show(options: argparse.Namespace) -> int:
         else _parse_hexadecimal("--trace", options.trace, _TRACE_DIGITS, hint)
     )
     with session_of(options) as session:
-        store, reader = existing_store(session), reader_of(session, options)
+        store = existing_store(session)
+        reader = reader_of(session, options)
         # One snapshot serves the whole choice, so that all records belong to one
         # moment.
         records = store.read_now(
@@ -167,7 +168,8 @@ def run_verify(options: argparse.Namespace) -> int:
             lambda snapshot: trail_faults(snapshot, key, noted)
         )
         faults += store.read_now(lambda snapshot: _excerpt_faults(snapshot, store))
-    count, root = seal.count, seal.root
+    count = seal.count
+    root = seal.root
     if options.json:
         # The anchor is the position of the last record that was pruned, and so their
         # number as well.
@@ -215,7 +217,8 @@ def _choose_records(
     trace: str | None,
     reader: "Caller | None",
 ) -> list[AuditRecord]:
-    run, last = options.run_id, options.last
+    run = options.run_id
+    last = options.last
     # Where nothing narrows the choice, the store reads the last records alone, however
     # long the trail is.
     if run is None and trace is None and reader is None:
@@ -229,8 +232,10 @@ def _choose_records(
                 f"No record {of_run}has the trace {trace}",
                 "`agent audit show` prints every record",
             )
+    if last is None:
+        return chosen
     # `chosen[-last:]` would be every record where none is asked for.
-    return chosen if last is None else chosen[max(0, len(chosen) - last) :]
+    return chosen[max(0, len(chosen) - last) :]
 
 
 def _readable_records(

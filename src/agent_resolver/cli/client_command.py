@@ -66,4 +66,6 @@ def own_command() -> tuple[str, ...]:
 def project_folder(start: str = ".") -> str:
     """The folder of the project that a folder is in: that of the nearest `agent.toml`, else the folder itself."""
     settings = find_config(start)
-    return os.path.dirname(settings) if settings else os.path.abspath(start)
+    if settings:
+        return os.path.dirname(settings)
+    return os.path.abspath(start)

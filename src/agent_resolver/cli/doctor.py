@@ -139,7 +139,8 @@ def _check_clients(session: "Session") -> Iterator[Check]:
         locks = [(session.lockfile, session.limits)]
         access = access_of(session)
     except ResolverError:  # It has a line of its own; nothing is covered by it.
-        locks, access = [], Access()
+        locks = []
+        access = Access()
     files = (session.agent_path, session.lock_path, session.index_path)
     # A client reads the settings of the folder that it is opened in: that of the
     # project, or this one.

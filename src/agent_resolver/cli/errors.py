@@ -43,7 +43,9 @@ class InvalidFile(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name of the file itself, whatever its kind is called."""
-        return self.label if self.label == self.path else os.path.basename(self.path)
+        if self.label == self.path:
+            return self.label
+        return os.path.basename(self.path)
 
 
 class InvalidFiles(ResolverError):

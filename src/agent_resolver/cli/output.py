@@ -216,7 +216,9 @@ def _has_colour(stream: TextIO) -> bool:
 def _colour_first_word(line: str) -> str:
     word = line.lstrip(" ").split(" ", 1)[0]
     colour = _COLOURS.get(word)
-    return line.replace(word, f"\x1b[{colour}m{word}\x1b[0m", 1) if colour else line
+    if colour:
+        return line.replace(word, f"\x1b[{colour}m{word}\x1b[0m", 1)
+    return line
 
 
 def shown(path: str) -> str:

@@ -40,7 +40,9 @@ def readable_runs(session: "Session", options: argparse.Namespace) -> MayUse:
     """The runs that the person may read: their own, or all for an auditor and where no issuer vouches for callers."""
     reader = reader_of(session, options)
     # A predicate is returned, so that rows are filtered where they are read.
-    return (lambda _: True) if reader is None else partial(may_read_run, caller=reader)
+    if reader is None:
+        return lambda _: True
+    return partial(may_read_run, caller=reader)
 
 
 def own_runs(session: "Session", options: argparse.Namespace) -> MayUse:

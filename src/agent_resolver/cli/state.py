@@ -384,7 +384,8 @@ def _print_info(info: "StateInfo") -> None:
     ):
         listed = ", ".join(f"{count} {state}" for state, count in counts.items())
         out(f"  {label}: {listed or 'none'}")
-    steps, plans = counted(info.journal, "step"), counted(info.plans, "plan")
+    steps = counted(info.journal, "step")
+    plans = counted(info.plans, "plan")
     out(f"  Journal: {steps}, {plans}, {counted(info.threads, 'thread')}")
     trail = info.trail
     # A pruned trail no longer begins with its first record, so its count alone would

@@ -163,14 +163,18 @@ def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
     server = known.get((entry.server_id, entry.version))
     # The facts of the index are about this server only if the address is the locked
     # one.
-    return server if server and server.address == entry.endpoint else None
+    if server and server.address == entry.endpoint:
+        return server
+    return None
 
 
 def _entry_document(entry: LockedServer, world: _World) -> dict[str, object]:
-    server, grant = _server_in_index(entry, world.known), world.grant_of(entry)
+    server = _server_in_index(entry, world.known)
+    grant = world.grant_of(entry)
     signed = publisher = residency = None
     if server is not None:
-        signed, publisher = server.signed, server.publisher
+        signed = server.signed
+        publisher = server.publisher
         residency = server.residency
     return {
         "serverId": entry.server_id,

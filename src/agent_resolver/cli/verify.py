@@ -184,7 +184,8 @@ def _verify_workspace(options: argparse.Namespace) -> Iterator[Verified]:
     # The servers of the index are prepared once for all locks.
     known = load_index(index).servers
     for member in shown_progress(members(folder), "Verifying locks:"):
-        path, agent = lock_path_of(member.path), member.reading.agent
+        path = lock_path_of(member.path)
+        agent = member.reading.agent
         if member.problem:
             yield Verified(path, member.path, problem=str(member.problem))
         elif agent is None:

@@ -53,7 +53,8 @@ class _Places(FactPlaces):
         self, options: argparse.Namespace, tree: Node, index: OpenIndex
     ) -> None:
         super().__init__(index)
-        self._agent_path, self._tree = options.agents, tree
+        self._agent_path = options.agents
+        self._tree = tree
 
     def in_agent_file(self, path: Sequence[str | int]) -> str:
         return position_in_file(self._agent_path, find_in_agent_file(self._tree, path))
@@ -241,7 +242,8 @@ def _print_answers(
 def _print_answer(
     answer: Answer, resolution: Resolution, places: _Places, at: str
 ) -> None:
-    need, limits = answer.requirement, _limit_facts(resolution, places)
+    need = answer.requirement
+    limits = _limit_facts(resolution, places)
     out(f"{safe(need.category)} asks for {', '.join(need.permissions)} ({at})")
     for limit in limits:
         out(f"  {limit}")

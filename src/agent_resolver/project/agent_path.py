@@ -12,8 +12,11 @@ _FRONT_MATTER_HEAD: Final = 6
 
 def agent_path_in(folder: str) -> str:
     """The agent file of a folder: `agents.md`, else an `AGENTS.md` with front matter; it need not be there."""
-    path, other = os.path.join(folder, "agents.md"), os.path.join(folder, "AGENTS.md")
-    return other if not os.path.lexists(path) and has_front_matter(other) else path
+    path = os.path.join(folder, "agents.md")
+    other = os.path.join(folder, "AGENTS.md")
+    if not os.path.lexists(path) and has_front_matter(other):
+        return other
+    return path
 
 
 def has_front_matter(path: str) -> bool:

@@ -92,7 +92,8 @@ def load_blueprints(
         raise InvalidBlueprints(faults)
     checked: dict[str, CheckedBlueprint] = {}
     for each in examined:
-        blueprint, descriptor = each.blueprint, each.descriptor
+        blueprint = each.blueprint
+        descriptor = each.descriptor
         if blueprint is None or descriptor is None:
             continue
         # Blueprints that this one calls come before it, so their refusals are known

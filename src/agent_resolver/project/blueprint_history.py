@@ -191,7 +191,9 @@ def _answers(snapshot: Snapshot, history: History) -> Iterator[RunEvent]:
 
 
 def _name_of(caller: Caller) -> str:
-    return f"{caller.id} via {caller.via}" if caller.via else caller.id
+    if caller.via:
+        return f"{caller.id} via {caller.via}"
+    return caller.id
 
 
 def _given(facts: Mapping[str, Any]) -> dict[str, Any]:

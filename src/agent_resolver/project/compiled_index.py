@@ -178,7 +178,9 @@ def _has_new_overlay(path: str, known: Container[str]) -> bool:
 
 
 def _size_of(place: str) -> int | None:
-    return os.stat(place).st_size if os.path.exists(place) else None
+    if os.path.exists(place):
+        return os.stat(place).st_size
+    return None
 
 
 def _is_changed(

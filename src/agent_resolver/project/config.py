@@ -491,7 +491,9 @@ def _of_variable(text: str, kind: Any) -> object:  # noqa: ANN401 - a type
         return {"true": True, "false": False}.get(text, text)
     # The pattern bounds the number. A longer one stays text, which the check of the
     # layer reports.
-    return int(text) if _is_integer(kind) and re.fullmatch("[0-9]{1,9}", text) else text
+    if _is_integer(kind) and re.fullmatch("[0-9]{1,9}", text):
+        return int(text)
+    return text
 
 
 def _is_integer(kind: Any) -> bool:  # noqa: ANN401 - a type
@@ -621,4 +623,6 @@ def _mask_parameter(found: re.Match[str]) -> str:
 
     # The name may be written with escapes, which libpq undoes.
     is_secret = unquote(found[2]).lower() in SECRET_PARAMETERS
-    return f"{found[1]}{found[2]}=***" if is_secret else found[0]
+    if is_secret:
+        return f"{found[1]}{found[2]}=***"
+    return found[0]

@@ -177,7 +177,8 @@ def temporal_place(session: Session) -> TemporalPlace:
         )
     ):
         session.require_trust("its settings name the server that carries its runs")
-    engine, url = session.config.engine, session.config.state.url
+    engine = session.config.engine
+    url = session.config.state.url
     is_shared = not url.startswith(_SQLITE)
     # A password may be in the address of a database: it must not become a part of a
     # name, not even of its digest.
@@ -347,7 +348,8 @@ class _SharingDriver:
 
     async def open(self, executor: str, run_segment: RunSegment) -> None:
         """Be ready to drive."""
-        self._executor, self.run_segment = executor, run_segment
+        self._executor = executor
+        self.run_segment = run_segment
         self._shared.add(self)
 
     async def drive(self, segment: str) -> None:

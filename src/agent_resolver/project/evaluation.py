@@ -83,7 +83,9 @@ def planners_to_compare(
         _named_planner(session, model, folder) for model in named for folder in compared
     )
     # Fewer than two planners leave nothing to compare, so the offline one comes first.
-    return (OFFLINE, *found) if len(found) < _COMPARED else found
+    if len(found) < _COMPARED:
+        return (OFFLINE, *found)
+    return found
 
 
 def _model_in_settings(session: Session, folders: Sequence[str]) -> tuple[str, ...]:

@@ -105,7 +105,8 @@ def _earlier_key_faults(
         )
         return
     yield from _seal_faults(evidence, evidence_key(key))
-    noted, trail_key = evidence.trail.root, key if evidence.trail.is_keyed else None
+    noted = evidence.trail.root
+    trail_key = key if evidence.trail.is_keyed else None
     kept = session.store.read_now(
         lambda snapshot: (tuple(snapshot.records()), snapshot.seal() or Seal())
     )

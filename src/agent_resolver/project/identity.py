@@ -134,7 +134,8 @@ def verifier_of(project: Session) -> "Verifier | None":
     if any(map(project.is_set_by_file, ("identity.issuer", "identity.audience"))):
         project.require_trust("its settings say who vouches for callers")
     identity = project.config.identity
-    issuer, audience = identity.issuer, identity.audience
+    issuer = identity.issuer
+    audience = identity.audience
     if not issuer and not audience:
         return None
     if not issuer or not audience:
@@ -170,7 +171,8 @@ def worker_of(project: Session) -> "WorkerIdentity | None":
     ):
         project.require_trust("its settings say which secret is sent to the issuer")
     identity = project.config.identity
-    client_id, variable = identity.client_id, identity.client_secret_env
+    client_id = identity.client_id
+    variable = identity.client_secret_env
     if not client_id and not variable:
         return None
     if not client_id or not variable:

@@ -46,7 +46,8 @@ def build_index(
     sources = []
     # Time and stamps are taken before the files are read, so that a change meanwhile is
     # not missed.
-    read_at, stamps = time.time_ns(), list(map(_stamp_of, paths))
+    read_at = time.time_ns()
+    stamps = list(map(_stamp_of, paths))
     for path in paths:
         raw = read_bounded(path, MAX_INDEX_BYTES)
         try:

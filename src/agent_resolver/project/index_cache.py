@@ -302,7 +302,8 @@ def is_own_file(path: str) -> bool:
     A cache decides which server is chosen, so a file that another user has put there is not one.
     """
     try:
-        found, folder = os.lstat(path), os.stat(os.path.dirname(path))
+        found = os.lstat(path)
+        folder = os.stat(os.path.dirname(path))
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and _is_own(found) and _is_own(folder)

@@ -107,7 +107,8 @@ def rotate_key(  # noqa: PLR0913 - each is one option of a command line
         EditedTrail: The audit trail does not verify.
     """
     session.require_trust_in_state()
-    place, keys = _place_of(session), session.keys
+    place = _place_of(session)
+    keys = session.keys
     place.prepare(keys)
     with place.alone() as connection:
         plan = _plan(

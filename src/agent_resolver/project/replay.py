@@ -96,7 +96,8 @@ def _pinned_definitions(
 ) -> dict[str, dict[str, Any]]:
     """The definitions that the lock of an agent pins, by the id of the tool, as far as their texts are kept."""
     with session.for_agent(agent.file) as governed:
-        entries, kept = governed.lockfile.servers, kept_definitions(governed.index_path)
+        entries = governed.lockfile.servers
+        kept = kept_definitions(governed.index_path)
     found = {}
     for entry in entries:
         texts = kept.get(f"{entry.server_id}@{entry.version}", {})

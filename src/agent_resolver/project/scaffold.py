@@ -21,10 +21,8 @@ _NOT_A_NAME: Final = re.compile("[^a-z0-9_]+")
 def scaffold_source(draft: CapabilityDraft) -> str:
     """A Python module with the declaration of the capability, whose function refuses to run until it is written."""
     function = _identifier(draft.id.rpartition(".")[2])
-    request, answer = (
-        list(_fields(draft.input_schema)),
-        list(_fields(draft.output_schema)),
-    )
+    request = list(_fields(draft.input_schema))
+    answer = list(_fields(draft.output_schema))
     # The tools of a project are certified only if every field that a caller gives has
     # an example.
     example = {name: _EXAMPLES[kind] for name, kind, _ in request}

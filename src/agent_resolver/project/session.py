@@ -128,7 +128,8 @@ class Session:
         )
         # An agent file may be in a folder with settings of its own, which say nothing
         # about this project.
-        other.config_path, other.root = self.config_path, self.root
+        other.config_path = self.config_path
+        other.root = self.root
         other._project = self
         return other
 
@@ -545,7 +546,9 @@ class Session:
     def _key_in_variable(self, name: str, setting: str) -> bytes | None:
         # The system has bytes in its variables: this gives back exactly those that were
         # set.
-        return os.fsencode(self._in_variable(name, setting)) if name else None
+        if name:
+            return os.fsencode(self._in_variable(name, setting))
+        return None
 
     def _in_variable(self, name: str, setting: str) -> str:
         if not (value := self.environment.get(name)):
@@ -576,7 +579,9 @@ class Session:
         if self.config.project.name:
             return self.config.project.name
         is_named = self.has_agent and self.has_requirements
-        return self.agent.name if is_named else os.path.basename(self.root)
+        if is_named:
+            return self.agent.name
+        return os.path.basename(self.root)
 
     @cached_property
     def secrets(self) -> "ProjectSecrets":

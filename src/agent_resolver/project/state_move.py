@@ -99,7 +99,8 @@ def move_state(
     from agent_resolver.storage.postgres.database import PostgresDatabase
 
     session.require_trust_in_state()
-    path, keys = session.state_path, session.keys
+    path = session.state_path
+    keys = session.keys
     # Both get the newest schema, before this process has them to itself.
     Database(path, keys.newest).close()
     PostgresDatabase(address, keys.newest).close()
@@ -283,7 +284,8 @@ def _raw_pages(
     key: tuple[str, ...],
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a table by its key, which is the beginning of the columns, some at a time."""
-    listed, order = ", ".join(columns), ", ".join(key)
+    listed = ", ".join(columns)
+    order = ", ".join(key)
     # The names are our own and LangGraph's.
     first = f"SELECT {listed} FROM {table} ORDER BY {order} LIMIT {_PAGE}"  # noqa: S608
     places = ", ".join("?" * len(key))

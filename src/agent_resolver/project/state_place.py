@@ -70,7 +70,8 @@ class SqlitePlace:
         """The state file, and each symbolic link among what is written beside it: it may lead out of the project."""
         from agent_resolver.storage.sqlite.owner import owners_folder
 
-        path, engine = self.name, self.engine_path
+        path = self.name
+        engine = self.engine_path
         # A journal holds what the state holds, so a link in its place counts as well.
         journals = (
             f"{each}{suffix}" for each in (path, engine) for suffix in _JOURNALS

@@ -141,7 +141,9 @@ async def open_tools(  # noqa: PLR0913 - each is one option of a command line
 
 def _forbidden_actions(session: Session, *, has_own: bool) -> tuple[str, ...]:
     """The actions that the agent file forbids; a project of capabilities alone need not have one."""
-    return session.limits.forbid if session.has_agent or not has_own else ()
+    if session.has_agent or not has_own:
+        return session.limits.forbid
+    return ()
 
 
 def _needs_lock(session: Session, *, has_own: bool) -> bool:
@@ -366,7 +368,8 @@ def _rate_limit(session: Session, entry: LockedServer) -> float | None:
 
 def credentials_of(access: ServerAccess) -> Credentials:
     """The credentials that the settings name for a server."""
-    oauth, token_env = access.oauth, access.token_env or None
+    oauth = access.oauth
+    token_env = access.token_env or None
     if not oauth:
         return Credentials(token_env=token_env)
     return Credentials(

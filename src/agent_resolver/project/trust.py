@@ -137,7 +137,9 @@ def _names_in(path: str) -> list[str]:
     names = [
         name for name in reversed(path.split(os.sep)) if name not in {"", os.curdir}
     ]
-    return [*names, os.path.abspath(os.sep)] if os.path.isabs(path) else names
+    if os.path.isabs(path):
+        return [*names, os.path.abspath(os.sep)]
+    return names
 
 
 def _belongs_to_system(folder: str) -> bool:

@@ -343,7 +343,8 @@ class ProjectWorker:
         return found
 
     def _may_try(self, listed: ListedRun) -> bool:
-        row, now = listed.row, asyncio.get_running_loop().time()
+        row = listed.row
+        now = asyncio.get_running_loop().time()
         if row.id in self._driven:
             return False
         changed_at, until = self._left.get(row.id, ("", 0.0))

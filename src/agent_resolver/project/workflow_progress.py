@@ -307,7 +307,9 @@ def workflow_of(folded: Folded) -> WorkflowSteps:
 
 
 def _require_workflow(folded: Folded, request: ResumeRequest) -> WorkflowSteps:
-    run, workflow, end = folded.row.id, workflow_of(folded), folded.termination
+    run = folded.row.id
+    workflow = workflow_of(folded)
+    end = folded.termination
     if request.messages:
         raise RunRefused(
             f"run {run} is a workflow, whose prompt is the one that it began with",

@@ -51,4 +51,6 @@ class WorkflowResult(Struct, kw_only=True):
     @property
     def text(self) -> str:
         """The last text of the last step, if the workflow came to its end."""
-        return self.done[-1].text if self.done and self.termination.is_planned else ""
+        if self.done and self.termination.is_planned:
+            return self.done[-1].text
+        return ""

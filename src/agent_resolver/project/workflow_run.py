@@ -235,7 +235,8 @@ async def _take(  # noqa: PLR0913, PLR0917 - what a step is taken with
             raise RefusedStep(step.number, step.heading, error) from error
     # A step is counted however it ended, since it was paid for.
     progress.count(ran)
-    result.termination, result.pending = ran.termination, ran.pending
+    result.termination = ran.termination
+    result.pending = ran.pending
     # The event has the totals of all steps so far, so they are set first.
     _set_totals(result, progress)
     await events.end(step, ran.run, result)
@@ -266,7 +267,9 @@ def _end_before(progress: WorkflowProgress, budget: RunBudget) -> Termination | 
 
 def _set_totals(result: WorkflowResult, progress: WorkflowProgress) -> None:
     used = spent(progress.state)
-    result.rounds, result.usage, result.cost = used.rounds, used.usage, used.cost
+    result.rounds = used.rounds
+    result.usage = used.usage
+    result.cost = used.cost
     result.uncertain = progress.state.uncertain
 
 

@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _names_in(chosen: str) -> list[str]:
     """The files of a folder; of anything else, the name itself."""
-    return files_in_folder(chosen) if os.path.isdir(chosen) else [chosen]
+    if os.path.isdir(chosen):
+        return files_in_folder(chosen)
+    return [chosen]
 
 
 def _is_good(examined: ExaminedBlueprint, *, is_strict: bool) -> bool:
@@ -60,7 +62,8 @@ def _report(examined: ExaminedBlueprint) -> None:
 
 
 def _document(examined: ExaminedBlueprint) -> dict[str, Any]:
-    blueprint, descriptor = examined.blueprint, examined.descriptor
+    blueprint = examined.blueprint
+    descriptor = examined.descriptor
     named = (None, None) if blueprint is None else (blueprint.id, blueprint.version)
     # The digest names what would run, so a blueprint with a fault has none.
     digest = None if descriptor is None else descriptor.code

@@ -19,7 +19,8 @@ from agent_resolver.storage.file import write_atomic
 def run(options: argparse.Namespace) -> int:
     """Draw one blueprint, as text and as SVG."""
     [examined] = open_chosen(options, [options.chosen])
-    blueprint, descriptor = examined.blueprint, examined.descriptor
+    blueprint = examined.blueprint
+    descriptor = examined.descriptor
     if blueprint is None or descriptor is None:
         # What has a fault may have no order to draw.
         faults = tuple(only_errors(examined.issues))

@@ -42,7 +42,8 @@ MARKS: Final = {
 def run(options: argparse.Namespace) -> int:
     """Print how far a run is."""
     with session_of(options) as session:
-        store, may_read = existing_store(session), readable_runs(session, options)
+        store = existing_store(session)
+        may_read = readable_runs(session, options)
         chosen = store.read_now(
             lambda snapshot: find_blueprint_run(snapshot, options.chosen, may_read)
         )

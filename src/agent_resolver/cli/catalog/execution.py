@@ -291,7 +291,8 @@ def _repair_file(found: Finding) -> bool:
     # The reader repairs in memory what it can, so both files are understood as they
     # will be served: if their values are not equal, the repair has changed what the
     # author said.
-    before, after = read_entry(raw, stem), read_entry(mended, stem)
+    before = read_entry(raw, stem)
+    after = read_entry(mended, stem)
     if (
         not (isinstance(before, Entry) and isinstance(after, Entry))
         or after.front_matter != before.front_matter

@@ -120,7 +120,9 @@ def _find_source(path: str, agents: str | None, index: str | None) -> Source:
 def _path_if_there(path: str) -> str | None:
     # Only a file that was named has to be there: these are looked for, and their
     # absence becomes a note.
-    return os.path.normpath(path) if os.path.isfile(path) else None
+    if os.path.isfile(path):
+        return os.path.normpath(path)
+    return None
 
 
 def _read_side(source: Source) -> Side:

@@ -22,10 +22,8 @@ _SIGNS: Final = {AnswerChangeKind.WORSE: "✗", AnswerChangeKind.BETTER: "✓"}
 
 def print_report(report: EvalReport) -> None:
     """Print the scores in total and by sort, then the wrong answers."""
-    requests, tools = (
-        counted(len(report.cases), "request"),
-        counted(report.covered, "tool"),
-    )
+    requests = counted(len(report.cases), "request")
+    tools = counted(report.covered, "tool")
     tokens = f", {counted(report.tokens, 'token')}" if report.tokens else ""
     out(f"{requests} over {tools}, planned by {safe(report.planner)}{tokens}")
     for reason, count in report.fallbacks.items():
@@ -106,7 +104,9 @@ def print_verdict(report: EvalReport, gate: float) -> None:
 
 def _render_score(score: Score) -> str:
     # A score without requests counts as 1, which would look like success.
-    return f"{score.score:.3f}  {score.right} of {score.of}" if score.of else "-"
+    if score.of:
+        return f"{score.score:.3f}  {score.right} of {score.of}"
+    return "-"
 
 
 def _render_request(request: str) -> str:

@@ -184,7 +184,8 @@ def _governing_of(session: "Session") -> Governing:
 def _prepare(
     session: "Session", governing: Governing, plan: Direct, options: argparse.Namespace
 ) -> _Export:
-    client, folder = CLIENTS[options.client], governing.project
+    client = CLIENTS[options.client]
+    folder = governing.project
     # Claude Desktop has no settings in a project, so its entry is printed unless a file
     # is named.
     path = options.output or (os.path.join(folder, client.path) if client.path else "")

@@ -171,10 +171,8 @@ def _print_summary(
     if reading.passed_over:
         out(f"{counted(len(reading.passed_over), 'file')} of other formats passed over")
     sign = "✗" if status == "refused" else "✓"
-    facts, conflicts = (
-        counted(len(merged.updates), "changed fact"),
-        counted(len(merged.conflicts), "conflict"),
-    )
+    facts = counted(len(merged.updates), "changed fact")
+    conflicts = counted(len(merged.conflicts), "conflict")
     changes = f"{len(merged.added):,} new, {facts}, {conflicts}"
     out(
         f"{sign} {shown(path)} {_STATUS_WORDS[status]}: {counted(len(merged.entries), 'server')}, {changes}"

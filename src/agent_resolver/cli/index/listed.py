@@ -67,7 +67,8 @@ def listed_in(index: OpenIndex) -> list[Listed]:
 
 def listed_document(listed: Listed) -> dict[str, object]:
     """A server in a list, as JSON."""
-    entry, server = listed.entry, listed.server
+    entry = listed.entry
+    server = listed.server
     return {
         "id": server.id,
         # The entry is asked, not the server, whose stand-in for a missing version must

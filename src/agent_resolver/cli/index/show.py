@@ -103,7 +103,8 @@ def _refuse_unknown(word: str, listed: Sequence[Listed]) -> Refusal:
 
 
 def _facts_of(listed: Listed, places: FactPlaces) -> Iterator[ShownFact]:
-    entry, server = listed.entry, listed.server
+    entry = listed.entry
+    server = listed.server
     yield from _stated_facts(entry, server, places)
     yield from _facts_of_rules(server, places)
     # A scope may come from the overlay or the index, so each tool has a place of its
@@ -207,4 +208,6 @@ def _render_launch(launch: dict[str, Any]) -> str:
     """The command line, and the names of the variables that it reads, never their values."""
     command = [str(launch.get("command")), *map(str, launch.get("args", ()))]
     names = ", ".join(map(str, launch.get("env", ())))
-    return f"{' '.join(command)}; reads {names}" if names else " ".join(command)
+    if names:
+        return f"{' '.join(command)}; reads {names}"
+    return " ".join(command)

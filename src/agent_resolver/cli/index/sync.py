@@ -97,7 +97,8 @@ def run(options: argparse.Namespace) -> int:
                 "sources": results,
             }
         )
-    return 0 if all(result["error"] is None for result in results) else 1
+    is_complete = all(result["error"] is None for result in results)
+    return 0 if is_complete else 1
 
 
 def _sources_name() -> str:

@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
     from agent_resolver.cli.report.lock import lock_state
     from agent_resolver.cli.report.page import Subject, page
 
-    index, lock = options.index or INDEX, options.lock or lock_path_of(options.agents)
+    index = options.index or INDEX
+    lock = options.lock or lock_path_of(options.agents)
     output = options.output or report_path_of(options.agents)
     # Both refusals come before anything is written; this one before the inputs are even
     # read.

@@ -97,7 +97,8 @@ def draw_wide(agent: AgentFile, answers: Sequence[Answer]) -> Drawing:
 
 def _wide_branch(answer: Answer, top: float) -> DrawnBranch:
     """The server stands beside its requirement."""
-    left, line = 564, top + _HEIGHT / 2
+    left = 564
+    line = top + _HEIGHT / 2
     requirement = _requirement_box(answer, 272, top, 292)
     if answer.server is None:
         # A dead end is a shorter line with a cross at its end; the words come behind
@@ -125,7 +126,9 @@ def _wide_branch(answer: Answer, top: float) -> DrawnBranch:
 
 def draw_narrow(agent: AgentFile, answers: Sequence[Answer]) -> Drawing:
     """One column, each server below its requirement."""
-    trunk, branches, top = "", [], _HEIGHT + 20
+    trunk = ""
+    branches = []
+    top = _HEIGHT + 20
     for answer in answers:
         line = top + _HEIGHT / 2
         # The trunk runs down from the agent and turns right, by a quarter of a circle,
@@ -147,7 +150,8 @@ def draw_narrow(agent: AgentFile, answers: Sequence[Answer]) -> Drawing:
 
 def _narrow_branch(answer: Answer, top: float) -> DrawnBranch:
     """The server stands below its requirement."""
-    left, end = 58, top + _HEIGHT
+    left = 58
+    end = top + _HEIGHT
     requirement = _requirement_box(answer, 30, top, 270)
     line = f"M{left:g} {end:g}V{end + 26:g}"
     if answer.server is None:

@@ -76,7 +76,9 @@ class Answer(Struct, frozen=True, kw_only=True):
     def command(self) -> str:
         """The command line that starts the chosen server, if it is one to start."""
         launch = self.server.launch if self.server else None
-        return shlex.join((launch.command, *launch.args)) if launch else ""
+        if launch:
+            return shlex.join((launch.command, *launch.args))
+        return ""
 
     @property
     def open_tools(self) -> int:

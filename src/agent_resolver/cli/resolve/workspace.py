@@ -231,7 +231,8 @@ def _workspace_document(outcomes: Sequence[Outcome]) -> dict[str, object]:
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, object]:
-    member, resolution = outcome.member, outcome.resolution
+    member = outcome.member
+    resolution = outcome.resolution
     agent = member.reading.agent
     name, version = (agent.name, agent.version) if agent else (None, None)
     lockfile = resolution.lockfile if resolution else None

@@ -111,7 +111,8 @@ async def _read_line(question: str) -> str | None:
     sys.stderr.write(question)
     sys.stderr.flush()
     is_typed = asyncio.Event()
-    loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    terminal = sys.stdin.fileno()
     # The terminal is watched by the loop, because a blocking read in a thread could not
     # be cancelled.
     loop.add_reader(terminal, is_typed.set)

@@ -295,7 +295,8 @@ def _report_end(
 def _hint_at_going_on(result: WorkflowResult, options: argparse.Namespace) -> str:
     """A hint: the step to take so that the workflow gets further, and the command that lets it go on."""
     go_on = go_on_command(result.run, options)
-    pending, code = result.pending, result.termination.code
+    pending = result.pending
+    code = result.termination.code
     if pending is not None:
         return f"{answer_command(pending.type, pending.id) or pending.message}; then {go_on}"
     if code == TOKEN_EXPIRED:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     """End runs. All of them are found before the first one ends."""
     with session_of(options) as session:
-        store, is_own = existing_store(session), own_runs(session, options)
+        store = existing_store(session)
+        is_own = own_runs(session, options)
         # All ids are looked up in one snapshot, so a misspelled one stops the command
         # before any run ends.
         chosen = store.read_now(

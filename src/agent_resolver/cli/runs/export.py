@@ -25,7 +25,8 @@ def run(options: argparse.Namespace) -> int:
             # The target is judged first: an export may take long, and a bad path would
             # waste it.
             require_target(options.output, session)
-        store, may_read = existing_store(session), readable_runs(session, options)
+        store = existing_store(session)
+        may_read = readable_runs(session, options)
         chosen = store.read_now(
             lambda snapshot: find_run(snapshot, options.chosen, may_read)
         )

@@ -27,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
     # are here now.
     options.agents = AGENT_FILE
     with session_of(options) as session:
-        store, may_read = existing_store(session), readable_runs(session, options)
+        store = existing_store(session)
+        may_read = readable_runs(session, options)
         chosen = store.read_now(
             lambda snapshot: find_run(snapshot, options.chosen, may_read)
         )

@@ -167,7 +167,8 @@ def require_ready(listed: ListedRun, prompt: str, resuming: Resuming) -> None:
     Raises:
         Refusal: It cannot go on like this.
     """
-    row, action = listed.row, listed.action
+    row = listed.row
+    action = listed.action
     # A part goes on only with its parent, which waits for its result.
     if row.parent:
         go_on = go_on_command(row.parent, resuming.options)
@@ -188,7 +189,8 @@ def require_ready(listed: ListedRun, prompt: str, resuming: Resuming) -> None:
 
 async def resume_run(listed: ListedRun, prompt: str, resuming: Resuming) -> Termination:
     """Let one run go on to its end, or until it waits again, and say how it ended."""
-    options, view = resuming.options, resuming.view
+    options = resuming.options
+    view = resuming.view
     request = ResumeRequest(
         run=listed.row.id,
         messages=(user_message(prompt),) if prompt else (),

@@ -21,7 +21,8 @@ async def resume_ready(resuming: Resuming) -> int:
     """Go on with every run that was answered or interrupted; a watcher stays until it is interrupted itself."""
     endings: Counter[str] = Counter()
     refused: dict[str, str] = {}
-    store, is_watching = resuming.session.store, resuming.options.watch
+    store = resuming.session.store
+    is_watching = resuming.options.watch
     ready = ReadyRuns(store=store, inbox=resuming.runs.inbox)
     # The code is that of the worst run, as for a command that does several things.
     code = 0
@@ -52,7 +53,8 @@ async def resume_ready(resuming: Resuming) -> int:
 
 async def _resume_one_of_many(listed: ListedRun, resuming: Resuming) -> tuple[int, str]:
     """Go on with a run; its exit code, and a word for the summary. What is wrong with it does not stop the others."""
-    run, options = listed.row.id, resuming.options
+    run = listed.row.id
+    options = resuming.options
     is_to_end = listed.row.status == "cancelling"
     if not options.json:
         action = "was to end" if is_to_end else "goes on"

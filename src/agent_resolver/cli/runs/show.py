@@ -40,7 +40,8 @@ _MOST_TEXT: Final = 2_000
 def run(options: argparse.Namespace) -> int:
     """Print what happened in a run."""
     with session_of(options) as session:
-        store, may_read = existing_store(session), readable_runs(session, options)
+        store = existing_store(session)
+        may_read = readable_runs(session, options)
         chosen = store.read_now(
             lambda snapshot: find_run(snapshot, options.chosen, may_read)
         )
@@ -76,7 +77,8 @@ def _document(listed: ListedRun, history: RunHistory) -> dict[str, Any]:
 def _print_history(
     listed: ListedRun, history: RunHistory, options: argparse.Namespace
 ) -> None:
-    row, folded = listed.row, history.folded
+    row = listed.row
+    folded = history.folded
     # The use includes the runs that this one delegated to, which its own budget pays
     # for.
     used = spent(folded.state)
@@ -165,7 +167,8 @@ def _print_what_next(
     listed: ListedRun, history: RunHistory, options: argparse.Namespace
 ) -> None:
     """Print the action that the run waits for, and the command that lets it go on."""
-    row, end = listed.row, history.folded.termination
+    row = listed.row
+    end = history.folded.termination
     # A part of another run goes on with that one.
     go_on = go_on_command(row.parent or row.id, options)
     if listed.status == "waiting":

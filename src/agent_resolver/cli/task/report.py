@@ -85,7 +85,8 @@ def _answer_command(action_id: str, kind: str, needs: str) -> str:
 
 def print_task(view: "TaskView") -> None:
     """Print all of a task that a person may want to know."""
-    state, row = view.state, view.row
+    state = view.state
+    row = view.row
     _print_end(view)
     facts = {
         "Request": state.intent,

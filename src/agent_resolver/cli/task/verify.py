@@ -88,10 +88,8 @@ def _report(
 
 def _print_what_holds(evidence: TaskEvidence, *, is_compared: bool) -> None:
     task = evidence.task
-    records, contents = (
-        counted(len(evidence.records), "record"),
-        counted(len(evidence.contents), "content"),
-    )
+    records = counted(len(evidence.records), "record")
+    contents = counted(len(evidence.contents), "content")
     out(
         safe(
             f"✓ The evidence of task {task.task_id} holds together: {records}, {contents}, {task.status}"
@@ -110,10 +108,8 @@ def _print_what_holds(evidence: TaskEvidence, *, is_compared: bool) -> None:
 
 
 def _describe_plan(plan: CertifiedPlan) -> str:
-    rules, tests = (
-        counted(len(plan.rules), "rule"),
-        counted(len(plan.tests), "acceptance test"),
-    )
+    rules = counted(len(plan.rules), "rule")
+    tests = counted(len(plan.tests), "acceptance test")
     by = ", ".join(approval.by for approval in plan.approvals)
     approved = f", approved by {by}" if by else ""
     done = ", executed" if plan.result else ""

@@ -131,7 +131,9 @@ def _believed(
     kept: Mapping[str, Any] | None, pinned: str | None
 ) -> Mapping[str, Any] | None:
     """The kept text, unless it was edited: then it is not what was pinned."""
-    return kept if kept is not None and definition_digest(kept) == pinned else None
+    if kept is not None and definition_digest(kept) == pinned:
+        return kept
+    return None
 
 
 def _chosen_changes(changes: Sequence[Change], names: Sequence[str]) -> list[Change]:

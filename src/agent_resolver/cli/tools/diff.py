@@ -27,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
     if options.new is None:
         from agent_resolver.cli.tools.manifest import manifest_of_session
 
-        new, after = _CODE, manifest_of_session(session_of(options))
+        new = _CODE
+        after = manifest_of_session(session_of(options))
     else:
         new = _manifest_file(options.new)
         after = read_manifest(new)

@@ -99,4 +99,6 @@ def _check_manifest(path: str, manifest: Manifest, *, as_json: bool) -> int:
 
 
 def _name_file(path: str) -> str:
-    return path if os.path.dirname(path) else os.path.basename(path) or MANIFEST_NAME
+    if os.path.dirname(path):
+        return path
+    return os.path.basename(path) or MANIFEST_NAME

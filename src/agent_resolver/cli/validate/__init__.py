@@ -63,11 +63,9 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check every file to the end, then report."""
-    agent, index, overlay = (
-        check_agent_file(options.agents),
-        check_index(options.index),
-        check_overlay(options.index),
-    )
+    agent = check_agent_file(options.agents)
+    index = check_index(options.index)
+    overlay = check_overlay(options.index)
     # The servers that the agent file chooses are known only when both files are valid,
     # hence a second look at the index.
     checked = [agent, with_chosen(agent, index)]

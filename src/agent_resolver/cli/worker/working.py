@@ -160,7 +160,9 @@ class _Voice:
 
 
 def _title(row: Run) -> str:
-    return f"Task {row.id}" if row.kind == "task" else f"Run {row.id} of {row.agent}"
+    if row.kind == "task":
+        return f"Task {row.id}"
+    return f"Run {row.id} of {row.agent}"
 
 
 def _facts(row: Run) -> dict[str, str]:
