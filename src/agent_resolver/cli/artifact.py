@@ -25,7 +25,7 @@ _MARKER = re.compile(rb"^<{7}[^\n]*\n", re.MULTILINE)
 
 
 class Status(StrEnum):
-    """What became of a file, or would have."""
+    """The outcome for one file, which was written or only compared."""
 
     WRITTEN = "written"
     SETTLED = "conflict-settled"
@@ -38,7 +38,7 @@ class Status(StrEnum):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the command must say no."""
+        """True if the command must say no."""
         return self in {Status.CHANGED, Status.MISSING, Status.STALE}
 
 
@@ -52,18 +52,18 @@ class Artifact(Struct, frozen=True):
     def write(self, batch: Batch, conflict: "Difference | None") -> Status:
         """Write the file with the others of the batch, unless it already has the content.
 
-        A lock with merge conflicts is written anew all the same: it is made of the agent file and the index alone.
+        A lock with merge conflicts is replaced all the same: it is made of the agent file and the index alone.
         """
         if not batch.write(self.path, self.content()):
             return Status.UNCHANGED
         return Status.SETTLED if conflict else Status.WRITTEN
 
     def is_current(self) -> bool:
-        """Whether writing would change nothing."""
+        """True if writing would change nothing."""
         return same_content(self.path, self.content())
 
     def diff(self) -> str:
-        """How the file would change, as a unified diff."""
+        """The change that writing would make, as a unified diff."""
         # Slow to import, and needed only if a check fails.
         from difflib import unified_diff
 
@@ -132,12 +132,12 @@ class Settled(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self.artifact.path
 
 
 def lock_status(path: str, expected: Lockfile) -> Status:
-    """Whether the lock at `path` pins what `expected` pins, whenever it was resolved."""
+    """The status of the lock at `path`: current if it pins what `expected` pins, whenever it was resolved."""
     try:
         found = parse_lockfile(read_bounded(path, MAX_LOCKFILE_BYTES))
     except UnreadableFile as error:

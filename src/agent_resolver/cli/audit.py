@@ -143,7 +143,7 @@ def _excerpt_faults(snapshot: Snapshot, store: "ProjectStore") -> list[str]:
 
 
 def _excerpt_of(record: AuditRecord, store: "ProjectStore") -> str | None:
-    """What a record shows of arguments or a result. Without the key of the state the records are shown all the same."""
+    """The excerpt of arguments or a result, or why it cannot be read; None if the record has none."""
     # A record without an excerpt is shown without the key.
     if record.sealed is None and CONTENT not in record.body:
         return None

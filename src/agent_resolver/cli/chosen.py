@@ -1,4 +1,4 @@
-"""What the commands that resolve say about the servers that are chosen."""
+"""The issues about chosen servers, for the commands that resolve."""
 
 from collections.abc import Iterable
 

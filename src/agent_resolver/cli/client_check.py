@@ -1,4 +1,4 @@
-"""Which servers the clients of a project start, for the commands that report it."""
+"""The servers that the clients of a project start, for the commands that report them."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def check_project_clients(
     access: "Access",
     files: Iterable[str],
 ) -> tuple[Sequence["ClientFinding"], Sequence["ClientProblem"]]:
-    """What clients start that are opened in one of these folders, held against locks that were verified.
+    """The servers that clients opened in one of these folders start, compared with locks that were verified.
 
     Args:
         folders: Where a client may be opened.

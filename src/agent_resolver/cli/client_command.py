@@ -11,7 +11,7 @@ from agent_resolver.project.config_file import find_config
 
 
 class ServeCommand(Struct, frozen=True, kw_only=True):
-    """What `agent serve` is started with; paths are as the operator named them."""
+    """The options that `agent serve` is started with; paths are as the operator named them."""
 
     roots: Sequence[str] = ()
     index: str | None = None

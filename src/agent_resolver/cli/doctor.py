@@ -179,7 +179,7 @@ def _config_or_defaults(session: "Session") -> "Config":
 def _look_if_installed(
     extra: Check, name: str, look: Callable[[], Iterable[Check]]
 ) -> Iterable[Check]:
-    """What can be seen only where an extra is installed."""
+    """The checks that need an extra to be installed."""
     # The look is passed as a function, because it imports what may not be installed.
     if extra.ok:
         return look()
@@ -233,7 +233,7 @@ def _describe_lock(session: "Session") -> str:
 
 
 def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
-    """Whether there should be an agent file: a project of capabilities, or of agents to plan or serve, needs none."""
+    """True if there should be an agent file: a project of capabilities, or of agents to plan or serve, needs none."""
     # Settings, or a folder of agents, are a project without an agent file. In any other
     # folder a missing one is a finding.
     is_other = session.config_path or os.path.isdir(
@@ -249,7 +249,7 @@ def _is_governed(session: "Session", options: argparse.Namespace) -> bool:
 
 
 def _is_unlocked(session: "Session") -> bool:
-    """Whether the agent file asks for no servers, in a project that has something without them."""
+    """True if the agent file asks for no servers, in a project that has something without them."""
     config = _config_or_defaults(session)
     # Each of these gives a project something to do without a locked server.
     has_settings = bool(
@@ -300,7 +300,7 @@ def _check_blueprints(session: "Session") -> Check:
 
 
 def _check_providers(session: "Session") -> Iterator[Check]:
-    """Whether every provider can be asked: its key, its files and its packages are there. Nothing is sent."""
+    """One check for each provider: its key, its files and its packages must be there. Nothing is sent."""
     from agent_resolver.project.provider import (
         LOCAL,
         local_model_names,

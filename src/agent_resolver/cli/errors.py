@@ -1,4 +1,4 @@
-"""What ends a command early.
+"""The errors that end a command early.
 
 ResolverError
 ├── Refusal        the answer is no: exit 1

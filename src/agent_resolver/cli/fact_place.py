@@ -1,4 +1,4 @@
-"""Where the facts of servers stand: in the index, or in the overlay beside it."""
+"""The places of the facts of servers: in the index, or in the overlay beside it."""
 
 from collections.abc import Iterable, Sequence
 

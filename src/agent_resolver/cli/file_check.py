@@ -80,12 +80,12 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     @property
     def is_absent(self) -> bool:
-        """Whether the file is not there and need not be."""
+        """True if the file is not there and need not be."""
         return self.content is None and self.problem is None
 
     @property
     def is_usable(self) -> bool:
-        """Whether the file was read, and has no error."""
+        """True if the file was read, and has no error."""
         return self.content is not None and not self.errors
 
     @property
@@ -178,7 +178,7 @@ def _check_compiled(checked: Checked) -> Checked:
 def check_overlay(index_path: str | None) -> Checked | None:
     """The overlay of the index at `index_path`, or at the default path; None if there is no overlay.
 
-    It is held against the index where that is valid: patterns that fit no server are likely slips.
+    It is compared with the index where that is valid: patterns that fit no server are likely slips.
     """
     path = index_path or INDEX
     checked = Checked(label=OVERLAY_NAME, path=overlay_path(path))

@@ -47,7 +47,7 @@ def default_agent_file() -> str:
 
 
 def hint_at_missing(path: str, option: str) -> str:
-    """What to do about an input file that is not there, and which `option` names."""
+    """The advice about an input file that is not there, and which `option` names."""
     if path not in {AGENT_FILE, INDEX}:
         return f"check the path, or name another file with `{option}`"
     # No file was named: a newcomer may not know yet that there should be one.
@@ -68,7 +68,7 @@ def read_index_bytes(path: str) -> bytes:
 
 
 class Inputs(Struct, frozen=True):
-    """What a resolution is made of."""
+    """The files that a resolution is made of."""
 
     agent: AgentFile
     tree: Node
@@ -107,7 +107,7 @@ def load(agent_path: str, index_path: str) -> Inputs:
 
 
 def warnings_of(reading: Reading) -> tuple[Issue, ...]:
-    """What a command that uses the agent file says about it."""
+    """The warnings about the agent file, for a command that uses it."""
     return tuple(
         issue for issue in reading.issues if issue.severity is Severity.WARNING
     )

@@ -42,7 +42,7 @@ def add_group(commands: Commands, name: str, summary: str, examples: str) -> Com
 
 
 def add_project(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that opens a project."""
+    """The options of every command that opens a project."""
     parser.add_argument(
         "--config",
         metavar="KEY=VALUE",
@@ -54,7 +54,7 @@ def add_project(parser: argparse.ArgumentParser) -> None:
 
 
 def add_governed(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that works under a lock."""
+    """The options of every command that works under a lock."""
     add_agents(parser)
     add_index(parser)
     add_lock(parser)

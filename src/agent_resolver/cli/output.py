@@ -1,4 +1,4 @@
-"""What a command prints: data on stdout, the rest on stderr, colour only where a person looks."""
+"""The output of commands: data on stdout, the rest on stderr, colour only where a person looks."""
 
 import os
 import sys
@@ -227,14 +227,14 @@ def shown(path: str) -> str:
 
 
 def place(path: str, issue: Issue) -> str:
-    """Where an issue is, in the form that editors and terminals follow."""
+    """The place of an issue, in the form that editors and terminals follow."""
     return f"{shown(path)}:{issue.line}:{issue.column}"
 
 
 def condense(
     items: Iterable[_Item], kind_of: Callable[[_Item], _Kind]
 ) -> tuple[list[_Item], dict[_Kind, list[_Item]]]:
-    """What to show of many items, in their order: of a kind with many items the first few. Then what is left out."""
+    """The items to show of many, in their order: the first few of a kind with many. Then those left out, by kind."""
     kinds: dict[_Kind, list[_Item]] = {}
     for item in (ordered := list(items)):
         kinds.setdefault(kind_of(item), []).append(item)
@@ -245,7 +245,7 @@ def condense(
 
 
 def condense_issues(issues: Iterable[Issue]) -> tuple[list[Issue], list[str]]:
-    """What to show of many issues, and a line for each kind of which some are left out."""
+    """The issues to show of many, and a line for each kind of which some are left out."""
     shown, left_out = condense(issues, lambda issue: (issue.severity, issue.code))
     lines = []
     for (_, code), hidden in left_out.items():

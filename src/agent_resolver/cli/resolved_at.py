@@ -1,4 +1,4 @@
-"""What `resolvedAt` says: a given time, else `SOURCE_DATE_EPOCH`, else the epoch."""
+"""The time for `resolvedAt`: a given one, else `SOURCE_DATE_EPOCH`, else the epoch."""
 
 import os
 from datetime import UTC, datetime

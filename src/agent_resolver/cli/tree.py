@@ -44,14 +44,14 @@ class Branch(Struct, frozen=True):
 
 
 class _World(Struct, frozen=True):
-    """What the entries of a lock are held against."""
+    """The index and the agent file, as far as the entries of a lock are compared with them."""
 
     known: KnownServers
     grants: dict[str, Grant]
     """What each locked server may be used for, by `id@version`."""
 
     def grant_of(self, entry: LockedServer) -> Grant:
-        """What the server of an entry may be used for, with the scopes of all its entries."""
+        """The grant of the server of an entry, with the scopes of all its entries."""
         return self.grants[f"{entry.server_id}@{entry.version}"]
 
 
@@ -159,7 +159,7 @@ def _forbidden_tools(entry: LockedServer, grant: Grant) -> list[str]:
 
 
 def _server_in_index(entry: LockedServer, known: KnownServers) -> Server | None:
-    """What the index says of the server, where it is the one that is locked."""
+    """The server as the index has it, if it is the one that is locked."""
     server = known.get((entry.server_id, entry.version))
     # The facts of the index are about this server only if the address is the locked
     # one.

@@ -57,7 +57,7 @@ def _change_trust(trusted: TrustedFolders, options: argparse.Namespace) -> None:
 
 
 def _folder_to_change(trusted: TrustedFolders, options: argparse.Namespace) -> str:
-    """The folder itself; one on the list may be taken off it even when it is gone by now."""
+    """The folder itself; one on the list may be taken off it even when it is gone."""
     # Trust belongs to the folder itself and not to a link, which could be changed to
     # lead elsewhere.
     folder: str = os.path.realpath(options.folder)

@@ -66,7 +66,7 @@ class Verified(Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether it may govern a run."""
+        """True if it may govern a run."""
         return not self.differences and not self.problem
 
 
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 def _check_clients(
     options: argparse.Namespace, verified: Sequence[Verified]
 ) -> tuple[Sequence["ClientFinding"], Sequence["ClientProblem"]]:
-    """The servers of clients, held against the locks that hold."""
+    """The servers of clients, compared with the locks that hold."""
     from agent_resolver.project.session import Session
 
     # A client may be opened in the project's folder or in the one of the command.
@@ -252,7 +252,7 @@ def _print_verified(verified: Sequence[Verified]) -> None:
 
 
 def _advise(verified: Sequence[Verified]) -> list[str]:
-    """What to do; where a lock was edited, nothing may be done before that is cleared up."""
+    """The advice; where a lock was edited, nothing may be done before that is cleared up."""
     kinds = {found.kind for lock in verified for found in lock.differences}
     # An edited lock may be an attack: to resolve again would wipe the traces away.
     if DifferenceKind.HASH_EDITED in kinds:

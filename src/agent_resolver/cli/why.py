@@ -47,7 +47,7 @@ class Fact(Struct, frozen=True):
 
 
 class _Places(FactPlaces):
-    """Where the values of the agent file, the index and the overlay stand."""
+    """The places of the values in the agent file, the index and the overlay."""
 
     def __init__(
         self, options: argparse.Namespace, tree: Node, index: OpenIndex
@@ -169,7 +169,7 @@ def _server_facts(server: Server, places: _Places) -> dict[str, Fact]:
 def _places_of_requirements(
     answers: Sequence[Answer], resolution: Resolution, places: _Places
 ) -> list[str]:
-    """Where the requirement of each answer stands; of equal ones each has its own place."""
+    """The place of the requirement of each answer; of equal ones each has its own."""
     positions = positions_of(
         (answer.requirement for answer in answers), resolution.agent
     )

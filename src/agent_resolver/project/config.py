@@ -396,7 +396,7 @@ class Setting(Struct, frozen=True):
 
 
 class Layers(Struct, frozen=True, kw_only=True):
-    """Where settings come from; the later ones win."""
+    """The sources of settings; the later ones win."""
 
     file: str | None = None
     """The path of `agent.toml`, for words."""
@@ -568,7 +568,7 @@ def _keys_by_variable() -> dict[str, tuple[str, str, Any]]:
 
 
 def _as_error(issue: Issue) -> Issue:
-    """A setting that nobody reads would be silently without effect: in a configuration it is refused."""
+    """A setting that no code reads would be silently without effect: in a configuration it is refused."""
     message = "Unknown key" if issue.code is IssueCode.UNKNOWN_KEY else issue.message
     return msgspec.structs.replace(issue, severity=Severity.ERROR, message=message)
 

@@ -1,4 +1,4 @@
-"""Where a project is."""
+"""Finds the folder and the settings file of a project."""
 
 import os
 
@@ -30,7 +30,7 @@ def read_config(path: str, users: frozenset[int] = frozenset()) -> bytes:
 
     Args:
         path: The file.
-        users: Those whose file it may be; none named is everyone.
+        users: Those whose file it may be; with none named, the file of any user is read.
 
     Raises:
         ForeignFile: It, or the symbolic link to it, belongs to another user.

@@ -51,7 +51,7 @@ SegmentWatch = Callable[[str, Moment], None]
 
 
 class EngineUse(Struct, frozen=True, kw_only=True):
-    """How the engine of a process is used."""
+    """The use that a process makes of its engine."""
 
     identity: WorkerIdentity | None = None
     """The worker that acts for those who started runs; None where they act in person as long as their token lasts."""
@@ -66,7 +66,7 @@ class EngineUse(Struct, frozen=True, kw_only=True):
 
 
 def blueprint_journal(session: Session) -> BlueprintJournal:
-    """Where the runs of a project's blueprints are kept."""
+    """The journal that keeps the runs of a project's blueprints."""
     return BlueprintJournal(session.store, session.seal, SystemClock())
 
 
@@ -161,7 +161,7 @@ def _temporal_carrier(session: Session, watch: SegmentWatch | None) -> Carrier:
 
 
 def temporal_place(session: Session) -> TemporalPlace:
-    """Where the Temporal server of the settings is, and what the project is called there.
+    """The address of the Temporal server of the settings, and the name of the project there.
 
     Raises:
         EngineRefused: The variable with its key is not set, or the file with its certificates has none.
@@ -241,7 +241,7 @@ def _certificates_of(session: Session) -> bytes:
 
 
 def _place_of(session: Session) -> "EnginePlace":
-    """Where DBOS keeps its rows: beside the state, and never in the same file or schema."""
+    """The place where DBOS keeps its rows: beside the state, and never in the same file or schema."""
     from agent_resolver.engine.dbos_place import EngineFile, EngineSchema
 
     place = session.state_place

@@ -1,4 +1,4 @@
-"""What goes wrong with a project.
+"""The errors of a project.
 
 ResolverError
 ├── DuplicateServers   several indexes have one server; holds every such pair

@@ -33,7 +33,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
 
     @property
     def action(self) -> Action:
-        """What happens to the file."""
+        """The action that is taken on the file."""
         if self.before == self.after:
             return "keep"
         if self.after is None:

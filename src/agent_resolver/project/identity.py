@@ -1,4 +1,4 @@
-"""Who is asking, in a project: whoever a token vouches for, or whoever sits at this machine."""
+"""Identifies the caller in a project: the one that a token vouches for, or the user at this machine."""
 
 import getpass
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "AGENT_TOKEN"
 _MAX_FILE_BYTES: Final = 64 * 1024
-"""More than a token may have, so that one that is too long is told from a wrong file."""
+"""More than a token may have, so that a token that is too long can be distinguished from a wrong file."""
 _WHAT: Final = {
     "issuer": "the address of whoever gives out the tokens",
     "audience": "what the tokens for this project have in their claim `aud`",
@@ -36,13 +36,13 @@ _WHAT: Final = {
 async def caller_of(
     project: Session, token_file: str | None, environment: Mapping[str, str]
 ) -> Caller:
-    """Whoever runs a command: the caller of their token, or the local user where no issuer vouches for callers.
+    """The caller of a command: that of the given token, or the local user where no issuer vouches for callers.
 
     Raises:
         MissingToken: There is an issuer, and no token.
-        UnusableIdentity: The settings do not say whom to believe, or a token was given that nobody can verify.
+        UnusableIdentity: The settings do not say whom to believe, or a token was given that cannot be verified.
         InvalidToken: The token is refused.
-        KeysUnavailable: The keys of the issuer cannot be had.
+        KeysUnavailable: The keys of the issuer cannot be fetched.
         FileError: The file of the token cannot be read.
     """
     caller = await caller_or_anonymous(project, token_file, environment)
@@ -106,7 +106,7 @@ class ProcessIdentity:
 async def caller_or_anonymous(
     project: Session, token_file: str | None, environment: Mapping[str, str]
 ) -> Caller:
-    """As `caller_of`, for servers that are told with each request who is asking: with no token it is nobody."""
+    """As `caller_of`, for servers whose requests bring a token each: without one, the caller is anonymous."""
     verifier = verifier_of(project)
     token = _given_token(token_file, environment)
     if verifier is not None:
@@ -125,7 +125,7 @@ async def caller_or_anonymous(
 
 
 def verifier_of(project: Session) -> "Verifier | None":
-    """What verifies tokens here, or None where no issuer vouches for callers.
+    """The verifier of tokens, or None where no issuer vouches for callers.
 
     Raises:
         UntrustedFolder: `agent.toml` says whom to believe, and no person trusts its folder.
@@ -212,7 +212,7 @@ class _WorkerWithoutSecret:
 
 
 def user_name() -> str:
-    """The name of whoever sits at this machine, as the machine has it."""
+    """The name of the user at this machine, as the machine has it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # A container may run under a number that has no name.

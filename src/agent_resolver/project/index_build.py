@@ -25,7 +25,7 @@ from agent_resolver.storage.index_file.writer import BuiltFrom, write_index_file
 
 
 class BuiltIndex(Struct, frozen=True):
-    """What became of a build."""
+    """The outcome of a build."""
 
     servers: int
     sources: tuple[SourceFile, ...]

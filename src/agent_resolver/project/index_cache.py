@@ -61,7 +61,7 @@ class CacheTables(IndexTables):
     source: str = ""
 
     def damaged(self, error: BaseException) -> UnusableIndex:
-        """What to report where the tables are not as they were written."""
+        """The error to report where the tables are not as they were written."""
         return (
             CacheUnusable(self.path, self.source)
             if self.source
@@ -168,12 +168,12 @@ def _fitting_tables(
 
 
 def stamp_of_descriptor(descriptor: int) -> Stamp:
-    """What tells whether the open file is one that was read before."""
+    """The stamp by which the open file is recognized as one that was read before."""
     return stamp_of_stat(os.fstat(descriptor))
 
 
 def stamp_of_stat(found: os.stat_result) -> Stamp:
-    """What tells whether a file is one that was read before."""
+    """The stamp by which a file is recognized as one that was read before."""
     return (
         found.st_dev,
         found.st_ino,
@@ -227,7 +227,7 @@ def cache_folder(environment: Mapping[str, str]) -> str:
 
 
 def cache_path(path: str, environment: Mapping[str, str]) -> str:
-    """Where the cache of an index is."""
+    """The path of the cache of an index."""
     # The real path is used, so that a file has one cache under all of its names.
     name = hexdigest(os.fsencode(os.path.realpath(path)))[:16]
     return os.path.join(cache_folder(environment), f"index-{name}.db")

@@ -39,7 +39,7 @@ from agent_resolver.storage.sql.trail import append_records, read_seal, rekey_tr
 
 
 class Rotated(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a rotation did."""
+    """The outcome of a rotation."""
 
     key: str
     """The id of the key that seals the state now."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def manifest_path(project: "Session") -> str:
-    """Where the manifest of a project is, or would be."""
+    """The path at which the manifest of a project is, or would be."""
     return os.path.relpath(os.path.join(project.root, MANIFEST_NAME))
 
 

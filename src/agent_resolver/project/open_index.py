@@ -40,7 +40,7 @@ class OpenIndex(Protocol):
 
     @property
     def path(self) -> str:
-        """Where the index is, as the operator named it."""
+        """The path of the index, as the operator named it."""
 
     @property
     def servers(self) -> Servers:
@@ -55,7 +55,7 @@ class OpenIndex(Protocol):
         """The same for the same servers, whichever form the index has."""
 
     def entries_at(self, servers: Iterable[Server]) -> dict[ServerKey, EntryAt]:
-        """Where these servers are."""
+        """The places of these servers."""
 
     def overlay_over(self, server: Server) -> tuple[str, "OverlayReading"]:
         """The path of the overlay that may state facts of a server, and its content."""
@@ -94,7 +94,7 @@ class JsonIndex:
         return joint_digest([(sha256(self.raw).hexdigest(), overlay)])
 
     def entries_at(self, servers: Iterable[Server]) -> dict[ServerKey, EntryAt]:
-        """Where these servers are."""
+        """The places of these servers."""
         from agent_resolver.schema.index_tree import (
             entry_trees,
         )  # Needed for places alone.

@@ -149,7 +149,7 @@ def _path_from_here(path: str) -> str:
 
 
 def agent_id_of(uri: str) -> str:
-    """What an agent is called here, by its address."""
+    """The name of an agent here, by its address."""
     return unquote(uri.removeprefix(SCHEME))
 
 
@@ -297,7 +297,7 @@ def _stated(value: _Value | UnsetType) -> _Value | None:
 
 
 class ProjectLocks(Mapping[str, Lock]):
-    """The locks beside agent files that have `requires`, by agent; each is verified when somebody asks for it."""
+    """The locks beside agent files that have `requires`, by agent; each is verified when it is asked for."""
 
     def __init__(self, session: Session, agents: CatalogAgents) -> None:
         self._session = session
@@ -305,7 +305,7 @@ class ProjectLocks(Mapping[str, Lock]):
         self._known: dict[str, tuple[_Basis, Lock]] = {}
 
     def __getitem__(self, agent_id: str) -> Lock:
-        """What is known of the lock of an agent, as lock, agent file, index and overlay are now.
+        """The lock of an agent, as lock, agent file, index and overlay are now.
 
         All four are read again for each use: a lock that held once says nothing of now. It is verified again only if
         the bytes of one of them changed.
@@ -352,7 +352,7 @@ class ProjectLocks(Mapping[str, Lock]):
         return sum(1 for _ in self)
 
     def _verified(self, basis: "_Basis", agent: AgentFile) -> Lock:
-        """What the lock beside an agent file opens, once it was verified in full."""
+        """The tools that the lock beside an agent file opens, once it was verified in full."""
         examined = examine(basis.lock, agent, basis.servers)
         if examined.lockfile is None or examined.differences:
             hint = remedy(examined.differences[0].kind)
@@ -374,7 +374,7 @@ class ProjectLocks(Mapping[str, Lock]):
 
 
 class _Basis(Struct, frozen=True):
-    """What a lock was verified by."""
+    """The contents by which a lock was verified."""
 
     path: str
     lock: bytes

@@ -51,7 +51,7 @@ class InstalledPlugins(Mapping[str, Plugin]):
 
     @cached_property
     def _offers(self) -> dict[str, list[EntryPoint]]:
-        """Who offers each id, in an order that does not depend on the disk."""
+        """The offers of each id, in an order that does not depend on the disk."""
         offers: dict[str, list[EntryPoint]] = {}
         for entry in sorted(
             entry_points(group=PLUGINS),

@@ -41,7 +41,7 @@ class Probed(Struct, frozen=True, kw_only=True):
 
     @property
     def changes(self) -> list[DefinitionChange]:
-        """How the tools differ from those that the index pins; nothing where it pins none."""
+        """The differences of the tools from those that the index pins; empty where it pins none."""
         if self.listing is None or self.server.tools is None:
             return []
         found = {
@@ -130,7 +130,7 @@ async def _probe_server(
 
 
 def _reachable(server: Server) -> LockedServer:
-    """What a connection must know of a server; no lock has it yet."""
+    """The facts of a server that a connection needs; no lock has them yet."""
     return LockedServer(
         category="",
         server_id=server.id,
@@ -177,6 +177,6 @@ def pin_tools(session: Session, probed: Sequence[Probed], *, replaces: bool) -> 
 def _found(
     entry: Mapping[str, Any], listing: ToolListing
 ) -> dict[str, Mapping[str, Any] | None]:
-    """What was found of each tool that is listed, or that the entry knows: a tool that is not listed is gone."""
+    """Maps each tool that is listed, or that the entry knows, to its definition: None if it is not listed."""
     known = (*entry.get("tools", ()), *entry.get("drafted", ()))
     return {**dict.fromkeys(known), **listing.definitions}

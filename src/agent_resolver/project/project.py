@@ -111,7 +111,7 @@ class Project:
         return catalog
 
     def plan(self, agent_id: str) -> "ResolvedRunPlan":
-        """What an agent is made of: its model, plugins and tools, each checked against its lock.
+        """The plan of an agent: its model, plugins and tools, each checked against its lock.
 
         Raises:
             ResolveError: It has no plan; the error says why.
@@ -252,7 +252,7 @@ class Project:
             return await runs.resume(request, sink)
 
     async def inbox(self) -> "ProjectInbox":
-        """What waits for a person, as the caller of this program sees it.
+        """The inbox of the project, as the caller of this program sees it.
 
         Raises:
             MissingExtra: The extra `tools` is not installed.
@@ -274,7 +274,7 @@ class ProjectTools:
 
     @property
     def problems(self) -> Mapping[str, Exception]:
-        """Why servers of the lock are not there, by their names; the tools of the others can be called."""
+        """The errors of the locked servers that are not there, by name; the tools of the others can be called."""
         return dict(self._opened.servers.problems)
 
     def list(self, tag: str | None = None) -> "tuple[Descriptor, ...]":
@@ -311,7 +311,7 @@ class ProjectTools:
 
 
 class ProjectInbox:
-    """What waits for a person in a project, and the answers to it."""
+    """The actions that wait for a person in a project, and the answers to them."""
 
     def __init__(self, session: Session, context: "CallContext") -> None:
         self._session = session
@@ -325,7 +325,7 @@ class ProjectInbox:
             return inbox_of(self._session)
 
     async def list(self, *, everything: bool = False) -> list[PendingAction]:
-        """What waits and concerns the caller, oldest first; with `everything`, all that ever waited."""
+        """The actions that wait and concern the caller, oldest first; with `everything`, all that ever waited."""
         # Looking at a state that is not there must not make it.
         return (
             await self._inbox.list(self._context, is_everything=everything)

@@ -1,4 +1,4 @@
-"""What answers for the models of a project's providers; nothing is opened before a run asks it."""
+"""The executors of the models of a project's providers; nothing is opened before a run asks one."""
 
 import asyncio
 import os
@@ -80,7 +80,7 @@ class ProviderExecutor:
         self._lock = Lock()
 
     def open(self) -> LlmExecutor:
-        """What answers, opened once.
+        """The executor, opened once.
 
         Raises:
             MissingExtra: It needs packages that are not installed.

@@ -31,7 +31,7 @@ Reach = Callable[[str], None]
 
 
 class RotationPlace(Protocol):
-    """What a rotation needs of the place that a state is kept in."""
+    """The part of the place of a state that a rotation needs."""
 
     path: str
     """Names the state in errors."""

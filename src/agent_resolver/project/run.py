@@ -29,7 +29,7 @@ from agent_resolver.storage.clock import SystemClock
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
-    """How the tools of a run are used."""
+    """The use that a run makes of its tools."""
 
     seconds: float = 60.0
     """How long a call of a locked server may take."""
@@ -154,7 +154,7 @@ class ProjectRuns:
 
     @cached_property
     def inbox(self) -> Inbox:
-        """What waits for a person in the project."""
+        """The actions that wait for a person in the project."""
         return inbox_of(self._session)
 
     async def run(self, request: RunRequest, sink: Sink | None = None) -> RunResult:

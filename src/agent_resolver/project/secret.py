@@ -1,4 +1,4 @@
-"""Where the secrets of a project are: the environment, a file, or the keyring of the operating system."""
+"""The places of a project's secrets: the environment, a file, or the keyring of the operating system."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ class ProjectSecrets:
         return self._environment.get(place.env or name) or None
 
     def place(self, name: str) -> str:
-        """Where it is looked for, in words for a person."""
+        """The place where it is looked for, in words for a person."""
         place = self._places.get(name, SecretPlace())
         if place.file:
             return f"write it into the file {place.file}"

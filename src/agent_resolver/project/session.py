@@ -203,7 +203,7 @@ class Session:
 
     @property
     def has_requirements(self) -> bool:
-        """Whether the agent file asks for servers, and so has a lock."""
+        """True if the agent file asks for servers, and so has a lock."""
         return "requires" in self._said
 
     @cached_property
@@ -347,7 +347,7 @@ class Session:
         # part of it.
         if self.overlay_content is not None:
             require_own(overlay_path(self.index_path), self.users)
-        # The lock is held against the agent file and the index as this session read
+        # The lock is compared with the agent file and the index as this session read
         # them, and is believed as a whole or not at all.
         examined = examine(self._lock_content, self.agent, self.servers)
         if examined.lockfile is None or examined.differences:
@@ -375,7 +375,7 @@ class Session:
 
     @cached_property
     def state_place(self) -> StatePlace:
-        """Where the state is, or would be.
+        """The path at which the state is, or would be.
 
         Raises:
             UnusableState: It cannot be kept there, or the address in agent.toml holds a password.
@@ -395,7 +395,7 @@ class Session:
 
     @property
     def state_path(self) -> str:
-        """What messages call the place of the state: a path, or an address without what is secret."""
+        """The place of the state as messages name it: a path, or an address without what is secret."""
         return self.state_place.name
 
     @cached_property
@@ -443,7 +443,7 @@ class Session:
 
     @property
     def engine_path(self) -> str:
-        """Where an engine that needs a file keeps what it needs to drive runs."""
+        """The path at which an engine that needs a file keeps what it needs to drive runs."""
         return self.state_place.engine_path
 
     @property
@@ -461,7 +461,7 @@ class Session:
 
     @property
     def seal(self) -> "AesSeal":
-        """What seals the state; without a key in the settings, one is kept beside the state file.
+        """The seal of the state; without a key in the settings, one is kept beside the state file.
 
         Raises:
             UnknownKey: The state is sealed with a key that is not known here.
@@ -479,7 +479,7 @@ class Session:
 
     @cached_property
     def evidence_key(self) -> bytes:
-        """What seals the evidence of tasks, made of the key that the state is sealed with.
+        """The key that seals the evidence of tasks, made of the key that the state is sealed with.
 
         Raises:
             UnknownKey: The state is sealed with a key that is not known here.
@@ -490,7 +490,7 @@ class Session:
 
     @property
     def key_path(self) -> str:
-        """Where the key is kept that is made where the settings name none."""
+        """The path of the key that is made where the settings name none."""
         return self.state_place.key_path
 
     def catalog(
@@ -570,12 +570,12 @@ class Session:
 
     @property
     def has_agent(self) -> bool:
-        """Whether an agent file governs the project; one that was named and is missing is an error once it is read."""
+        """True if an agent file governs the project; one that was named and is missing is an error once it is read."""
         return self._is_agent_named or os.path.lexists(self.agent_path)
 
     @property
     def app_id(self) -> str:
-        """What telemetry and tasks call this project: as its settings say, else its agent, else its folder."""
+        """The name of this project in telemetry and tasks: as its settings say, else its agent, else its folder."""
         if self.config.project.name:
             return self.config.project.name
         is_named = self.has_agent and self.has_requirements
@@ -585,7 +585,7 @@ class Session:
 
     @cached_property
     def secrets(self) -> "ProjectSecrets":
-        """Where the secrets of its tools are."""
+        """The secrets of its tools."""
         from agent_resolver.project.secret import ProjectSecrets
 
         return ProjectSecrets(self.config.secrets, self.environment, self.root)
@@ -669,18 +669,18 @@ class Session:
 
     @property
     def files_of_lock(self) -> tuple[str, ...]:
-        """What decides about locked servers besides the settings and the agent file."""
+        """The files that decide about locked servers besides the settings and the agent file."""
         return (*self.files_of_index, self.lock_path)
 
     @property
     def files_of_index(self) -> tuple[str, ...]:
-        """What says which servers there are."""
+        """The files that say which servers there are."""
         beside = (overlay_path(self.index_path), definitions_path(self.index_path))
         return (self.index_path, *filter(os.path.lexists, beside))
 
     @property
     def why_trust_is_needed(self) -> str | None:
-        """Why the folders must be trusted before the locked servers are opened; None if this machine risks nothing."""
+        """The reason to trust the folders before the locked servers are opened; None if this machine risks nothing."""
         entries = self.lockfile.servers
         if any(entry.launch for entry in entries):
             return "its lock starts commands"

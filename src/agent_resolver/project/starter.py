@@ -1,4 +1,4 @@
-"""What `agent init` writes: a small project to begin with, or a proposal made of what is in the folder already."""
+"""The files that `agent init` writes: a small project to begin with, or a proposal made of what the folder has."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +92,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """What is in the folder."""
+    """The content of the folder, as far as a proposal goes by it."""
 
     agent_name: str
     agent_path: str
@@ -224,7 +224,7 @@ def _wishes(
     entries: Sequence[IndexEntry],
     mentions: dict[str, list[ServerMention]],
 ) -> Iterator[Wish]:
-    """What agent files say of a server counts; for a server that none of them names, the configuration wants it all."""
+    """The wishes of agent files, then those of configurations for the servers that no agent file names."""
     of_agents = list(_wishes_of_agents(mentions))
     yield from of_agents
     named = {wish.server_id for wish in of_agents}

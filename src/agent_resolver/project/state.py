@@ -1,4 +1,4 @@
-"""What an operator does with the state of a project: look at it, copy it, remove what is old."""
+"""The work of an operator on the state of a project: look at it, copy it, remove what is old."""
 
 import os
 import sqlite3
@@ -52,7 +52,7 @@ _FAMILIES = 20
 
 
 class TrailInfo(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the audit trail holds."""
+    """The length, the ends and the root of the audit trail."""
 
     records: int
     pruned: int
@@ -63,7 +63,7 @@ class TrailInfo(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StateInfo(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a state file holds."""
+    """The content of a state, in numbers."""
 
     path: str
     bytes: int
@@ -85,7 +85,7 @@ class StateInfo(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """What was removed, or would be."""
+    """The numbers of rows that were removed, or would be."""
 
     ledger: int = 0
     pending: int = 0
@@ -97,7 +97,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 
 def state_info(session: Session, now: str) -> StateInfo:
-    """What the state of a project holds."""
+    """The content of the state of a project, in numbers."""
     store = session.store
     name = session.config.state.key_env
     key = f"variable {name}" if name else os.path.basename(session.key_path)

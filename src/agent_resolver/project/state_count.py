@@ -16,7 +16,7 @@ _MOST_DUE = 1000
 
 
 class StateNumbers(Struct, frozen=True, kw_only=True):
-    """How much there is in a state."""
+    """The runs, questions and workers of a state, in numbers."""
 
     runs: dict[RunStatus, int]
     unanswered: int

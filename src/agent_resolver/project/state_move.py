@@ -62,7 +62,7 @@ Report = Callable[[str, int], None]
 
 
 class Moved(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was moved."""
+    """The outcome of a move."""
 
     source: str
     target: str

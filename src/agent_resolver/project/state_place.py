@@ -1,4 +1,4 @@
-"""Where the state of a project is kept: in a file of the project, or in Postgres."""
+"""The place where the state of a project is kept: in a file of the project, or in Postgres."""
 
 import os
 from collections.abc import Mapping
@@ -23,24 +23,24 @@ _ENGINE_NAME: Final = "engine.db"
 
 
 class StatePlace(Protocol):
-    """Where a state is, or would be."""
+    """A place where a state is, or would be."""
 
     is_outside: bool
     """True if it is not among the files of a project at all."""
 
     @property
     def name(self) -> str:
-        """What messages call it: a path or an address, without what is secret."""
+        """The place as messages name it: a path or an address, without what is secret."""
         ...
 
     @property
     def key_path(self) -> str:
-        """Where the key is kept that is made where the settings name none."""
+        """The path of the key that is made where the settings name none."""
         ...
 
     @property
     def engine_path(self) -> str:
-        """Where an engine that needs a file keeps what it needs to drive runs."""
+        """The path at which an engine that needs a file keeps what it needs to drive runs."""
         ...
 
     def files(self) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ def inbox_of(session: Session) -> Inbox:
 
 
 class _OwnTools(Struct, frozen=True):
-    """What the project itself brings."""
+    """The tools that the project itself brings."""
 
     capabilities: list["Capability[..., Any]"]
     blueprints: list[CheckedBlueprint]
@@ -279,12 +279,12 @@ async def _look_at(
     run: str,
     seconds: float,  # noqa: ARG001 - the port
 ) -> "RunResult | RunView":
-    """How far a run is that is left to workers, without waiting for them."""
+    """The progress of a run that is left to workers, without waiting for them."""
     return await engine.result(run, 0.0)
 
 
 class _RunningBlueprints(Struct, frozen=True):
-    """What runs blueprints, and the tools that start their runs."""
+    """The engine of blueprints, and the tools that start their runs."""
 
     engine: "StoredEngine | None"
     tools: dict[str, BlueprintTool]
@@ -326,7 +326,7 @@ def _closing_telemetry(telemetry: Any) -> Iterator[None]:  # noqa: ANN401 - as a
 
 @contextmanager
 def log_of_servers(*, verbose: bool) -> Iterator[TextIO]:
-    """Where launched servers log: to a person who asked for it, or nowhere."""
+    """The stream for the logs of launched servers: that of a person who asked for it, or none."""
     if verbose:
         yield sys.stderr
     else:

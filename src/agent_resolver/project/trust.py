@@ -1,4 +1,4 @@
-"""Which folders a person trusts to run code: asked once, kept beside the user's other settings."""
+"""The folders that a person trusts to run code: asked once, kept beside the user's other settings."""
 
 import os
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class TrustedFolders:
             raise UnreadableFile(self.path, f"is damaged: {error}") from error
 
     def is_trusted(self, folder: str) -> bool:
-        """Whether the folder itself was trusted; a folder above it does not count."""
+        """True if the folder itself was trusted; a folder above it does not count."""
         return os.path.realpath(folder) in self.all()
 
     def add(self, folder: str) -> bool:

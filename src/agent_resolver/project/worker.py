@@ -67,7 +67,7 @@ MOST_CRASHES: Final = 5
 
 
 class WorkerUse(Struct, frozen=True, kw_only=True):
-    """How a worker works."""
+    """The settings of a worker."""
 
     identity: ProcessIdentity
     kinds: Collection[RunKind]
@@ -77,7 +77,7 @@ class WorkerUse(Struct, frozen=True, kw_only=True):
     watch: WorkerWatch
     tools: ToolUse = ToolUse()
     is_for_others: bool = False
-    """True if the project's own identity acts, for whoever started a run."""
+    """True if the project's own identity acts, on behalf of the caller who started a run."""
 
 
 def missing_kinds(

@@ -1,4 +1,4 @@
-"""What a worker does with the runs of agents and with tasks: each kind is opened with the first run of it."""
+"""The work of a worker on runs of agents and on tasks: each kind is opened with the first run of it."""
 
 import asyncio
 from collections.abc import Callable
@@ -123,7 +123,7 @@ class TaskWork:
             session: The project.
             stack: Closes what is opened here.
             use: How tools are used.
-            is_worker: True if the project's worker acts, for whoever asked.
+            is_worker: True if the project's worker acts, on behalf of the caller who asked.
         """
         self._session = session
         self._stack = stack

@@ -100,7 +100,7 @@ def _issues_of(dangling: Sequence[_Dangling], agents: AgentSpecs) -> Iterator[Is
     for place, each in enumerate(dangling):
         is_unknown = isinstance(each.reason, UnknownAgent)
         address, _, _ = each.mention.mention.spellings[-1].partition("?")
-        # Of very many mentions, each would be held against very many names.
+        # Of very many mentions, each would be compared with very many names.
         near = (
             suggestion(agent_id_of(address), known)
             if is_unknown and place < _MOST_SUGGESTIONS

@@ -1,4 +1,4 @@
-"""What `agent adopt --agents` does."""
+"""The execution of `agent adopt --agents`."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""What `agent adopt` does with client configurations."""
+"""The execution of `agent adopt` for client configurations."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""What `agent adopt` leaves in client configurations that no lock covers."""
+"""The servers that `agent adopt` leaves in client configurations and that no lock covers."""
 
 import os
 from collections.abc import Sequence

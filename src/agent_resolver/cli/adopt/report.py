@@ -1,4 +1,4 @@
-"""What `agent adopt` says."""
+"""The report of `agent adopt`."""
 
 import argparse
 from collections.abc import Sequence

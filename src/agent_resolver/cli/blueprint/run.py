@@ -176,7 +176,7 @@ class _Watcher:
         return ", ".join(step.path for step in view.steps if step.state == "running")
 
     async def look(self, tools: OpenTools) -> RunView | None:
-        """How far the run is; None if it has not begun."""
+        """The progress of the run; None if it has not begun."""
         view = await tools.engine.query(self.run) if tools.engine is not None else None
         if view is not None and self.is_shown:
             self._show(view.steps)

@@ -70,7 +70,7 @@ async def _look(session: "Session", chosen: str) -> tuple[ListedRun, RunView]:
 def status_document(
     listed: ListedRun, view: RunView, actions: Actions
 ) -> dict[str, Any]:
-    """How far a run is, for a program."""
+    """The progress of a run, for a program."""
     # The output of a run may be null, so a run without one is marked by UNSET.
     output = {} if view.output is UNSET else {"output": view.output}
     waits = [

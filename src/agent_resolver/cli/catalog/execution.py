@@ -1,4 +1,4 @@
-"""What the commands below `agent catalog` do."""
+"""The execution of the commands below `agent catalog`."""
 
 import argparse
 import os
@@ -128,7 +128,7 @@ def warn_of_refused(catalog: Catalog) -> None:
 
 
 def agent_of(text: str) -> AgentUri:
-    """What a person asks for: an address, or a name."""
+    """The address of the agent that a person names, by address or by name."""
     try:
         return parse_uri(text if "://" in text else agent_uri(text))
     except UnicodeEncodeError:
@@ -156,7 +156,7 @@ def _list_agents(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _left_out_line(found: Sequence[Finding]) -> str:
-    """How many Markdown files are left out, and the first of them with the reasons."""
+    """The number of Markdown files that are left out, and the first of them with the reasons."""
     # The line says once that they are left out, so the reasons need not say it again.
     shown = [
         f"{safe(_relative_path(each.path))} ({safe(each.issue.message.removeprefix('Left out: '))})"

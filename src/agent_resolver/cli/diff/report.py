@@ -1,4 +1,4 @@
-"""What `agent diff` prints: for a person, for a program, for a review comment."""
+"""The output of `agent diff`: for a person, for a program, for a review comment."""
 
 import re
 from collections.abc import Sequence
@@ -119,7 +119,7 @@ def _render_values(change: Change) -> str:
 
 
 def _notes_on_gaps(report: DiffReport) -> list[str]:
-    """What could not be compared."""
+    """The parts that could not be compared."""
     notes = []
     sides = (report.old, report.new)
     if not all(side.index for side in sides):

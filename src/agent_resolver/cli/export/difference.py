@@ -1,4 +1,4 @@
-"""How the settings of a client would change, without the secrets that they hold."""
+"""The change that an export would make to the settings of a client, without the secrets that they hold."""
 
 from collections.abc import Sequence
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class _Export(Struct, frozen=True, kw_only=True):
-    """What is to be written, and where."""
+    """The settings to write, and their path."""
 
     client: Client
     path: str
@@ -172,7 +172,7 @@ def _refuse_lost_permissions(losses: Iterable[Loss], client: Client) -> None:
 
 
 def _governing_of(session: "Session") -> Governing:
-    """What the entries of the file are held against: this lock alone."""
+    """The one lock that the entries of the file are compared with."""
     return Governing(
         project=project_folder(),
         command=own_command(),

@@ -1,4 +1,4 @@
-"""What `agent inbox` does."""
+"""The execution of `agent inbox`."""
 
 import argparse
 import asyncio

@@ -143,7 +143,7 @@ def _print_counts(coverage: Coverage) -> None:
 
 
 def _print_failed(path: str, failed: Sequence[Unresolved], *, everything: bool) -> None:
-    """What would let the requirements of an agent file resolve."""
+    """Print the facts that would let the requirements of an agent file resolve."""
     out()
     if not failed:
         out(

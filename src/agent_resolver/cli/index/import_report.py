@@ -1,4 +1,4 @@
-"""What `agent index import` says about an import."""
+"""The report of `agent index import`."""
 
 import argparse
 from collections import Counter
@@ -132,7 +132,7 @@ def _note_document(note: Note, merged: Merged) -> dict[str, object]:
 def _token_settings(
     notes: Iterable[Note], merged: Merged
 ) -> Iterable[tuple[str, dict[str, str]]]:
-    """What belongs in agent.toml, by the id of the server."""
+    """The settings that belong in agent.toml, by the id of the server."""
     for note in notes:
         # A note of this kind names a variable and never its value: secrets are not
         # carried over.

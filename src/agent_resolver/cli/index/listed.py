@@ -42,7 +42,7 @@ class Listed(Struct, frozen=True):
 
     @property
     def text(self) -> ServerText:
-        """What is searched."""
+        """The texts of the server that are searched."""
         entry = self.entry
         return ServerText(
             self.server.id,

@@ -1,4 +1,4 @@
-"""What `agent index probe` does."""
+"""The execution of `agent index probe`."""
 
 import argparse
 import asyncio

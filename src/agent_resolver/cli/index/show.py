@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _names_of(listed: Listed) -> set[str]:
-    """What a person may call a server: its id, with its version, or its name in the source."""
+    """The names by which a person may call a server: its id, with its version, or its name in the source."""
     # A client calls a server by the name in its configuration, which importing may have
     # mapped to another id.
     return {listed.server.id, str(listed.server), listed.entry.name or listed.server.id}

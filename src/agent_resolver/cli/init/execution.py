@@ -1,4 +1,4 @@
-"""What `agent init` does."""
+"""The execution of `agent init`."""
 
 import argparse
 import os

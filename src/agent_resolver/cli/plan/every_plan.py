@@ -1,4 +1,4 @@
-"""What `agent plan --all` prints: a line for every agent, and how many have no plan."""
+"""The output of `agent plan --all`: a line for every agent, and how many have no plan."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from agent_resolver.schema.errors import ResolverError
 
 
 class PlanOutcome(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What came of one agent."""
+    """The outcome for one agent."""
 
     agent: str
     success: bool

@@ -1,4 +1,4 @@
-"""What `agent plan` does."""
+"""The execution of `agent plan`."""
 
 import argparse
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Where everything is in the drawing of a report; the template draws it."""
+"""The layout of the drawing in a report; the template draws it."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -36,7 +36,7 @@ class Box(Struct, frozen=True, kw_only=True):
 
 
 class Words(Struct, frozen=True, kw_only=True):
-    """Where a text begins, or where its middle is."""
+    """The point at which a text begins, or has its middle."""
 
     left: float
     line: float
@@ -218,12 +218,12 @@ def _server_box(server: Server, left: float, top: float, width: float) -> Box:
 
 
 def describe_claims(server: Server) -> str:
-    """Whether a server is signed and where it keeps data, in one phrase."""
+    """The signature of a server and the place of its data, in one phrase."""
     return f"{_SIGNED_WORDS[server.signed]}, {describe_residency(server)}"
 
 
 def describe_residency(server: Server) -> str:
-    """Where a server keeps data, in one phrase."""
+    """The place where a server keeps data, in one phrase."""
     if server.residency is None:
         return "residency not known"
     return " or ".join(server.residency) or "no residency stated"

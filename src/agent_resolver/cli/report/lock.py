@@ -1,4 +1,4 @@
-"""What stands in the lock beside the agent file, as a report says it."""
+"""The state of the lock beside the agent file, as a report words it."""
 
 from enum import StrEnum
 from typing import Final
@@ -15,7 +15,7 @@ from agent_resolver.storage.file import read_bounded
 
 
 class LockStatus(StrEnum):
-    """Whether the lock may govern a run."""
+    """The state of a lock; only one that holds may govern a run."""
 
     MISSING = "missing"
     HOLDS = "holds"

@@ -97,7 +97,7 @@ def _read_style(environment: Environment) -> str:
 
 
 def _describe_suggestions(resolution: Resolution) -> tuple[str, ...]:
-    """What would make a failed resolution succeed, a sentence each."""
+    """The edits that would make a failed resolution succeed, a sentence for each suggestion."""
     sentences = []
     for failed in resolution.failures:
         for suggestion in failed.suggestions:

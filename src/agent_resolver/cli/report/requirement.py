@@ -1,4 +1,4 @@
-"""What a report says of one requirement: the server chosen for it, why, and what was rejected."""
+"""The part of a report about one requirement: the server chosen for it, the reason, and the rejected ones."""
 
 import shlex
 from collections import Counter
@@ -28,7 +28,7 @@ class ListedTool(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What became of one requirement."""
+    """The outcome for one requirement."""
 
     number: int
     choice: Choice
@@ -62,7 +62,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Why the server was chosen."""
+        """The reason why the server was chosen."""
         chosen = selection(self.choice)
         return chosen.selection_reason if chosen else ""
 
@@ -82,17 +82,17 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def open_tools(self) -> int:
-        """How many tools the granted scopes open."""
+        """The number of tools that the granted scopes open."""
         return sum(tool.refused is None for tool in self.tools)
 
     @property
     def rejected(self) -> int:
-        """How many servers offer the category and were rejected."""
+        """The number of servers that offer the category and were rejected."""
         return sum(self.codes.values())
 
 
 def answers(resolution: Resolution) -> list[Answer]:
-    """What became of each requirement."""
+    """The outcome for each requirement."""
     # The entries are those that a lock would have, so that the tools are judged as a
     # run would judge them.
     entries = [

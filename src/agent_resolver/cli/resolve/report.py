@@ -1,4 +1,4 @@
-"""What `agent resolve` prints."""
+"""The output of `agent resolve`."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ class ResolveReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def print_header(resolution: Resolution) -> None:
-    """What is being resolved."""
+    """Print what is resolved: the agent file, the number of its requirements, and that of the servers."""
     agent = resolution.agent
     out(f"Resolving agent '{agent.name}@{agent.version}'...")
     out(f"  Requirements: {len(agent.requires.mcp)} MCP category/categories")
@@ -131,7 +131,7 @@ def print_text(
 
 
 def print_status(file: Settled) -> None:
-    """What became of one file, in a line."""
+    """Print the outcome for one file in a line."""
     match file.status:
         case Status.WRITTEN:
             out(f"✓ Wrote {file.path}")
@@ -154,7 +154,7 @@ def print_status(file: Settled) -> None:
 
 
 def notes_on(resolution: Resolution) -> list[str]:
-    """What is as asked for and yet worth a word."""
+    """The facts that are as asked for and yet worth a word."""
     asked = resolution.limits.residency
     # The server passes because `any` accepts every region. An operator who reads the
     # lock should know that.
@@ -184,7 +184,7 @@ def _print_summary(servers: Sequence[LockedServer]) -> None:
 
 
 def lock_diff(settled: Sequence[Settled]) -> str:
-    """How the lock would change; an explanation may be too long to compare line by line."""
+    """The change of the lock as a diff; an explanation may be too long to compare line by line."""
     # Only the lock is compared by lines, and it comes first.
     return (
         settled[0].artifact.diff()
@@ -231,7 +231,7 @@ def unresolved(
 def err_unresolved(
     resolution: Resolution, tree: Node, agent_path: str, *, shows_all: bool
 ) -> None:
-    """Why it failed, and what would change that."""
+    """Print the reasons why no server can be chosen, and the edits that would change that."""
     failed = resolution.failed
     categories = list(dict.fromkeys(requirement.category for requirement in failed))
     err(f"Resolution failed: no candidates for categories: {', '.join(categories)}")
@@ -369,7 +369,7 @@ def _steps_of(edit: Edit, position: int) -> Iterator[str | int]:
 
 
 def _render_unknown(requirement: Unresolved) -> Iterator[str]:
-    """What is known of scopes that no server of the category offers, unless a suggestion says what to write."""
+    """The facts about scopes that no server of the category offers, unless a suggestion says what to write."""
     edits = [
         edit for suggestion in requirement.suggestions for edit in suggestion.edits
     ]

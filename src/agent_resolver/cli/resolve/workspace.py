@@ -43,7 +43,7 @@ from agent_resolver.storage.file import Batch
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one agent file."""
+    """The outcome for one agent file."""
 
     member: Member
     resolution: Resolution | None = None
@@ -70,7 +70,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def success(self) -> bool:
-        """Whether all went well."""
+        """True if all went well."""
         return isinstance(self.status, Status) and not self.status.is_refusal
 
     @property
@@ -116,7 +116,7 @@ def run_workspace(options: argparse.Namespace) -> int:
 def _resolve_members(
     folder: str, options: argparse.Namespace, resolve: Callable[[AgentFile], Resolution]
 ) -> Iterator[Outcome]:
-    """What becomes of each agent file; all that is written is flushed to the disk together."""
+    """The outcome for each agent file; all that is written is flushed to the disk together."""
     # One batch for all: hundreds of locks are flushed to the disk side by side instead
     # of one after the other.
     with Batch() as batch:
@@ -151,7 +151,7 @@ def _settle_member(
 
 
 def _warnings_about(member: Member, resolution: Resolution) -> str:
-    """How many warnings there are about an agent file and the servers chosen for it; empty if there are none."""
+    """The number of warnings about an agent file and the servers chosen for it; empty if there are none."""
     # Only the servers chosen for this file count: an index may have thousands of others
     # with a warning.
     chosen = (choice.server for choice in resolution.choices if choice.server)

@@ -1,4 +1,4 @@
-"""What `agent run` does."""
+"""The execution of `agent run`."""
 
 import argparse
 import asyncio
@@ -42,7 +42,7 @@ TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What the command line asks for."""
+    """The agent and the prompt that the command line gives."""
 
     agent: str
     prompt: str

@@ -104,7 +104,7 @@ async def _wait_until_ready(
 
 
 async def _read_line(question: str) -> str | None:
-    """What the person types; None at the end of the input.
+    """The line that the person types; None at the end of the input.
 
     The event loop waits for it, so that Ctrl-C cancels this like everything else.
     """

@@ -1,4 +1,4 @@
-"""What `agent serve` does."""
+"""The execution of `agent serve`."""
 
 import argparse
 import gc

@@ -1,4 +1,4 @@
-"""What the commands share that run the stages of tasks: who asks, under which limits, and how a signal ends it."""
+"""The part that commands share which run the stages of tasks: the caller, the limits, and the end by a signal."""
 
 import argparse
 import asyncio

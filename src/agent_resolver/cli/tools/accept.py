@@ -1,4 +1,4 @@
-"""What `agent tools accept` does: it shows changed definitions, and pins them in the index once a person agrees."""
+"""`agent tools accept` shows changed definitions, and pins them in the index once a person agrees."""
 
 import argparse
 import sys
@@ -51,7 +51,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What the tool is called among the tools of all servers."""
+        """The name of the tool among the tools of all servers."""
         # The version is taken off from the right: an id may hold no `@`, and tools are
         # named after the id alone.
         return f"{self.server.rpartition('@')[0]}.{self.tool}"
@@ -89,7 +89,7 @@ def run_accept(options: argparse.Namespace) -> int:
         # The question comes after the review: no operator should be asked about a
         # change that cannot be shown.
         is_agreed = bool(changes) and _is_agreed(options, len(changes))
-        # What is written is what was shown, whatever the server says by now.
+        # What is written is what was shown, even if the server says something else now.
         with exclusively_in_folder(session.index_path):
             written = _write_changes(session, changes) if is_agreed else []
         # The record follows the write: the trail must not claim what did not happen.

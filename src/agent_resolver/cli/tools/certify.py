@@ -1,4 +1,4 @@
-"""What `agent tools certify` does."""
+"""The execution of `agent tools certify`."""
 
 import argparse
 from typing import TYPE_CHECKING

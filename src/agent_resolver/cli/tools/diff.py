@@ -1,4 +1,4 @@
-"""What `agent tools diff` does."""
+"""The execution of `agent tools diff`."""
 
 import argparse
 import os
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_changes(old: str, new: str, changes: Sequence[ToolChange]) -> None:
-    """Every change for a person, those that break somebody first."""
+    """Every change for a person, those that break a caller or reader first."""
     out(f"{old} → {new}")
     # Sorting is stable, so that changes of a kind keep the order of the manifest.
     for change in sorted(changes, key=lambda change: not change.is_breaking):

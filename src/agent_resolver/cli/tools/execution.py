@@ -1,4 +1,4 @@
-"""What `agent tools` does; apart from its declaration, because it needs the extra `tools`."""
+"""The execution of `agent tools`, apart from its declaration, because it needs the extra `tools`."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""What `agent tools manifest` does."""
+"""The execution of `agent tools manifest`."""
 
 import argparse
 import os

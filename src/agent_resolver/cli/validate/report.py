@@ -1,4 +1,4 @@
-"""How `agent validate` reports: for a person, for a program, for code scanning, for a pull request."""
+"""The reports of `agent validate`: for a person, for a program, for code scanning, for a pull request."""
 
 import argparse
 from collections.abc import Callable, Sequence

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _drain(store: Store, options: argparse.Namespace) -> list[ListedWorker]:
-    """The workers that were asked, as they are once they have ended, or now where no one waits for that."""
+    """The workers that were asked, as they are once they have ended, or now if the command does not wait."""
     # Only workers that are there can be asked: others would be waited for in vain.
     there = [
         each.row.name
