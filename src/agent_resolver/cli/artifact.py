@@ -148,4 +148,6 @@ def lock_status(path: str, expected: Lockfile) -> Status:
         # A damaged lock pins nothing that could be compared, and the remedy is the
         # same: resolve again.
         return Status.STALE
-    return Status.CURRENT if found.pins_the_same(expected) else Status.STALE
+    if found.pins_the_same(expected):
+        return Status.CURRENT
+    return Status.STALE

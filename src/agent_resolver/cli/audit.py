@@ -254,7 +254,9 @@ def _readable_records(
         for record in trail.records()
         if reader is None or may_read_record(record.body, reader)
     ]
-    return readable if run is None else _records_of_run(readable, run)
+    if run is None:
+        return readable
+    return _records_of_run(readable, run)
 
 
 def _records_of_run(records: list[AuditRecord], run: str) -> list[AuditRecord]:

@@ -82,7 +82,9 @@ def _server_document(server: Server) -> dict[str, object]:
 def _render_list(words: Iterable[str] | None) -> str:
     # None is what the index does not state; an empty list is stated, and means that
     # there are none.
-    return _NOT_KNOWN if words is None else ", ".join(words) or "(none)"
+    if words is None:
+        return _NOT_KNOWN
+    return ", ".join(words) or "(none)"
 
 
 def _print_categories(servers: Servers) -> None:

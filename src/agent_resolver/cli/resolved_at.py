@@ -21,7 +21,9 @@ def resolved_at(asked: str | None) -> str:
         return _format_time(_parse_time(asked))
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     # An empty variable counts as unset, as a CI job may clear it that way.
-    return EPOCH if not epoch else _format_time(_from_seconds(epoch))
+    if not epoch:
+        return EPOCH
+    return _format_time(_from_seconds(epoch))
 
 
 def _parse_time(asked: str) -> datetime:

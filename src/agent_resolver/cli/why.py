@@ -286,4 +286,6 @@ def _render_value(value: object) -> str:
         return safe(", ".join(map(str, value))) or "(none)"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return safe(str(value)) if value is not None else "not known"
+    if value is None:
+        return "not known"
+    return safe(str(value))

@@ -63,7 +63,7 @@ def _from_file(name: str, root: str, file: str) -> str | None:
             return None
         raise _unusable_secret(name, str(error).replace(path, file)) from None
     except FileError as error:
-        # Whoever calls a tool need not know where the project is.
+        # The caller of a tool need not know where the project is.
         raise _unusable_secret(name, str(error).replace(path, file)) from None
     try:
         # Editors end a file with a line break, which is not part of the secret.

@@ -70,7 +70,9 @@ def _command_for(waits: AwaitedThing, run: str, actions: Actions) -> str:
     match waits.kind:
         case "action" | "person":
             action = actions.get(waits.id)
-            return answer_command(action.type, action.id) if action else ""
+            if action:
+                return answer_command(action.type, action.id)
+            return ""
         case "signal":
             return (
                 f"`agent blueprint signal {shlex.quote(run)} {shlex.quote(waits.id)}`"

@@ -113,17 +113,19 @@ def _check_options(options: argparse.Namespace) -> None:
         raise Usage(
             "An allow list is written for `--client claude-code` or `--client vscode`"
         )
+    is_entry = options.format is None
+    is_allow_list = options.format == "allowlist"
     # For each option: the value that was given, and True if it means something beside
     # the others. One without effect is refused, since an operator would take it to have
     # been heeded.
     belongs = {
-        "--client": (options.client, options.format in {None, "allowlist"}),
-        "--direct": (options.direct, options.format is None),
-        "--name": (options.name, options.format is None and not options.direct),
-        "--dry-run": (options.dry_run, options.format is None),
-        "--replace": (options.replace, options.format is None),
-        "--governed": (options.governed, options.format == "allowlist"),
-        "--workspace": (options.workspace, options.format == "allowlist"),
+        "--client": (options.client, is_entry or is_allow_list),
+        "--direct": (options.direct, is_entry),
+        "--name": (options.name, is_entry and not options.direct),
+        "--dry-run": (options.dry_run, is_entry),
+        "--replace": (options.replace, is_entry),
+        "--governed": (options.governed, is_allow_list),
+        "--workspace": (options.workspace, is_allow_list),
     }
     for option, (is_given, has_place) in belongs.items():
         if is_given and not has_place:

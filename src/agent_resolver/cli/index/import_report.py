@@ -184,9 +184,10 @@ def _err_warnings(warnings: Sequence[Note], *, everything: bool) -> None:
     kept = warnings if everything or len(warnings) <= _MANY else warnings[:_FEW]
     for note in kept:
         err(f"warning: {note.server}: {note.message}")
-    if len(kept) < len(warnings):
+    more = len(warnings) - len(kept)
+    if more:
         err(
-            f"warning: {len(warnings) - len(kept)} more ids mean another server than before: --all shows each"
+            f"warning: {more} more ids mean another server than before: --all shows each"
         )
 
 
@@ -198,8 +199,9 @@ def _print_lines(
     kept = lines if everything or len(lines) <= _MANY else lines[:_FEW]
     for line in kept:
         out(f"  {word}: {line}")
-    if len(kept) < len(lines):
-        out(f"  … and {len(lines) - len(kept)} more that {meaning}: --all shows each")
+    more = len(lines) - len(kept)
+    if more:
+        out(f"  … and {more} more that {meaning}: --all shows each")
 
 
 def _print_notes(notes: Sequence[Note], *, everything: bool) -> None:

@@ -109,4 +109,6 @@ def print_listed(listed: Iterable[Listed]) -> None:
 def _remark(listed: Listed) -> str:
     status = "" if listed.server.status == "active" else f"{listed.server.status}; "
     unknown = ", ".join(listed.unknown)
-    return f"{status}unknown: {unknown}" if unknown else f"{status}all facts known"
+    if unknown:
+        return f"{status}unknown: {unknown}"
+    return f"{status}all facts known"

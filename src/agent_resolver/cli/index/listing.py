@@ -87,11 +87,10 @@ def run(options: argparse.Namespace) -> int:
         return 0
     kept = found if options.all else found[:MOST_SHOWN]
     print_listed(kept)
-    out(
-        f"{len(found):,} of {counted(len(listed), 'server')}"
-        + (f", the first {len(kept)} shown" if len(kept) < len(found) else "")
-    )
-    if len(kept) < len(found):
+    is_cut = len(kept) < len(found)
+    cut = f", the first {len(kept)} shown" if is_cut else ""
+    out(f"{len(found):,} of {counted(len(listed), 'server')}{cut}")
+    if is_cut:
         err(f"hint: `--all` shows every one; by category: {_largest_categories(found)}")
     if not found:
         _err_unknown_words(listed, options)

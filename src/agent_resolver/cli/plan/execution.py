@@ -205,7 +205,9 @@ def _policy_document(policy: ContextPolicy) -> dict[str, Any]:
 def _retries_of(found: ResolvedAgent) -> int:
     # Every model of an agent is tried again equally often.
     executor = found.seats[0].executor
-    return executor.config.max_retries if isinstance(executor, RetryingExecutor) else 0
+    if isinstance(executor, RetryingExecutor):
+        return executor.config.max_retries
+    return 0
 
 
 def _print_plan(plan: ResolvedRunPlan, delegates: Delegates) -> None:

@@ -245,10 +245,9 @@ def _rounded_steps(
     # them.
     bend = min(_RADIUS, abs(target - line) / 2) * away
     side = abs(bend)
-    return (
-        f"M{start:g} {line:g}H{turn - side:g}q{side:g} 0 {side:g} {bend:g}"
-        f"V{target - bend:g}q0 {bend:g} {side:g} {bend:g}H{end:g}"
-    )
+    first_corner = f"H{turn - side:g}q{side:g} 0 {side:g} {bend:g}"
+    second_corner = f"V{target - bend:g}q0 {bend:g} {side:g} {bend:g}"
+    return f"M{start:g} {line:g}{first_corner}{second_corner}H{end:g}"
 
 
 def _fit_text(value: str, room: float) -> str:

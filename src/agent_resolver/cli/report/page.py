@@ -136,4 +136,6 @@ def _commands_to_reproduce(subject: Subject) -> Iterator[str]:
 def _lock_digest(resolution: Resolution) -> str:
     """The digest of the lock that would be written now; empty where there would be none."""
     lockfile = resolution.lockfile
-    return sha256(to_json(lockfile)).hexdigest() if lockfile else ""
+    if lockfile:
+        return sha256(to_json(lockfile)).hexdigest()
+    return ""

@@ -76,7 +76,9 @@ class Outcome(Struct, frozen=True):
     @property
     def failed(self) -> tuple[Unresolved, ...]:
         """The requirements that no server can serve."""
-        return tuple(unresolved(self.resolution)) if self.resolution else ()
+        if self.resolution:
+            return tuple(unresolved(self.resolution))
+        return ()
 
 
 def run_workspace(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ def is_at_terminal() -> bool:
 async def ask_person(inbox: Inbox, action_id: str, context: CallContext) -> bool:
     """Show what a run waits for and take the answer; True if the run can go on.
 
-    Whoever answers does so as the caller of the command, by the rules of `agent inbox`. A question that is left open
+    The person answers as the caller of the command, by the rules of `agent inbox`. A question that is left open
     stays in the inbox.
     """
     # The state may change while the question is on the screen, and the inbox refuses an

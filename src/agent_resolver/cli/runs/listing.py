@@ -120,7 +120,8 @@ def run_line(listed: ListedRun, now: str) -> str:
         if is_asking
         else ""
     )
-    return f"{row.id} {listed.status} {row.agent} {row.started_at}{used}{waits}{ends}{asked}{part}"
+    run = f"{row.id} {listed.status} {row.agent} {row.started_at}"
+    return f"{run}{used}{waits}{ends}{asked}{part}"
 
 
 def waiting_text(listed: ListedRun, now: str) -> str:

@@ -59,7 +59,7 @@ def _worker_line(listed: ListedWorker) -> str:
     row = listed.row
     seen = max(0, round(time.time() - row.seen))
     kinds = row.kinds.replace(",", ", ")
-    return (
-        f"{row.name}  {listed.state}, {row.driven} of {row.capacity} runs, {kinds}, "
-        f"{row.host} pid {row.pid}, version {row.version}, since {row.started_at}, seen {seen} s ago"
-    )
+    load = f"{row.driven} of {row.capacity} runs, {kinds}"
+    process = f"{row.host} pid {row.pid}, version {row.version}"
+    times = f"since {row.started_at}, seen {seen} s ago"
+    return f"{row.name}  {listed.state}, {load}, {process}, {times}"
