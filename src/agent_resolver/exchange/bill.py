@@ -79,7 +79,6 @@ def _key_of(entry: LockedServer) -> tuple[str, str]:
 
 def _server_of(entries: list[LockedServer], facts: Server | None) -> BillServer:
     first = entries[0]
-    package = package_of(first.launch) if first.launch else None
     found = {
         ("agent-resolver:" + name, value)
         for entry in entries
@@ -88,13 +87,32 @@ def _server_of(entries: list[LockedServer], facts: Server | None) -> BillServer:
     return BillServer(
         name=first.server_id,
         version=first.version,
-        package_url=package_url(package) if package else None,
-        address=first.endpoint if not first.launch and wire_of_entry(first) else None,
+        package_url=_package_url_of(first),
+        address=_address_of(first),
         properties=tuple(sorted(found)),
     )
 
 
+def _package_url_of(entry: LockedServer) -> str | None:
+    """The URL of the package that a server is started from; None if there is no package."""
+    package = package_of(entry.launch) if entry.launch else None
+    return package_url(package) if package else None
+
+
+def _address_of(entry: LockedServer) -> str | None:
+    """The address of a server that is called; None if it is started, or if no client can call it."""
+    is_called = not entry.launch and wire_of_entry(entry)
+    return entry.endpoint if is_called else None
+
+
 def _properties_of(entry: LockedServer, facts: Server | None) -> Iterator[Property]:
+    yield from _locked_properties(entry)
+    if facts:
+        yield from _listed_properties(facts)
+
+
+def _locked_properties(entry: LockedServer) -> Iterator[Property]:
+    """The properties that the lock states."""
     yield "category", entry.category
     yield "endpoint", entry.endpoint
     yield "hash", entry.hash
@@ -111,11 +129,14 @@ def _properties_of(entry: LockedServer, facts: Server | None) -> Iterator[Proper
         ("tool", f"{json_text(tool)} {digest}")
         for tool, digest in (entry.tools or {}).items()
     )
-    if facts:
-        yield from (("residency", region) for region in facts.residency or ())
-        if facts.max_sensitivity:
-            yield "max-sensitivity", facts.max_sensitivity
-        if facts.signed is not None:
-            yield "signed", "true" if facts.signed else "false"
-        if facts.publisher:
-            yield "publisher", facts.publisher
+
+
+def _listed_properties(facts: Server) -> Iterator[Property]:
+    """The properties that only the index states."""
+    yield from (("residency", region) for region in facts.residency or ())
+    if facts.max_sensitivity:
+        yield "max-sensitivity", facts.max_sensitivity
+    if facts.signed is not None:
+        yield "signed", "true" if facts.signed else "false"
+    if facts.publisher:
+        yield "publisher", facts.publisher

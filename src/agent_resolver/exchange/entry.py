@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from agent_resolver.core.count import counted
 from agent_resolver.exchange.category import categories_of
@@ -69,32 +69,25 @@ def make_entry(part: Part, facts: Facts, notes: list[Note]) -> IndexEntry:
     """The entry for a server. What is wrong with the facts becomes faults of `part`."""
     _check_name(part, facts.name)
     _check_version(part, facts.version)
-    too_long = [word for word in facts.words if len(word) > _MAX_CATEGORY]
-    if too_long:
-        part.refuse(
-            IssueCode.LIMIT, f"A category is longer than {_MAX_CATEGORY} characters"
-        )
-    launch = facts.reach if isinstance(facts.reach, Launch) else UNSET
-    remote = facts.reach if isinstance(facts.reach, Remote) else None
+    _check_words(part, facts.words)
     found_id = mapped_id(facts.name)
-    if launch is not UNSET:
-        _check_launch(part, launch)
-        note_placeholders(launch.args, facts.name, notes)
-    if remote:
-        _check_endpoint(part, remote.endpoint)
-        note_placeholders([remote.endpoint], facts.name, notes)
-    return IndexEntry(
+    entry = IndexEntry(
         id=found_id,
         version=facts.version or UNSET,
-        endpoint=remote.endpoint if remote else UNSET,
         categories=categories_of(facts.words),
-        launch=launch,
         name=UNSET if found_id == facts.name else facts.name,
         description=facts.description or UNSET,
-        transport=remote.transport if remote else UNSET,
         status=facts.status or UNSET,
         source=facts.source,
     )
+    reach = facts.reach
+    if isinstance(reach, Launch):
+        _check_launch(part, reach)
+        note_placeholders(reach.args, facts.name, notes)
+        return structs.replace(entry, launch=reach)
+    _check_endpoint(part, reach.endpoint)
+    note_placeholders([reach.endpoint], facts.name, notes)
+    return structs.replace(entry, endpoint=reach.endpoint, transport=reach.transport)
 
 
 def status_from(part: Part, name: str, notes: list[Note]) -> Status | None:
@@ -146,12 +139,9 @@ def check_variable(part: Part, name: str) -> None:
     """Refuse what cannot be the name of a variable, without showing it: it may hold a value."""
     if not _VARIABLE.fullmatch(name) or is_known_key(name):
         # Where the name is a key, the path to the part would show it.
-        holder = (
-            Part(part.value, part.at[:-1], part.faults)
-            if part.at[-1:] == (name,)
-            else part
-        )
-        holder.refuse(
+        is_key = part.at[-1:] == (name,)
+        at = part.at[:-1] if is_key else part.at
+        Part(part.value, at, part.faults).refuse(
             IssueCode.NAME_REFUSED,
             "Not the name of an environment variable",
             "give the name alone",
@@ -209,11 +199,8 @@ def note_headers(
         if is_bearer and variables:
             note_token(name, variables[0], notes)
             continue
-        named = (
-            f", which reads {', '.join(f'`{each}`' for each in variables)},"
-            if variables
-            else ""
-        )
+        listed = ", ".join(f"`{each}`" for each in variables)
+        named = f", which reads {listed}," if variables else ""
         is_credential = header.lower() == "authorization"
         advice = (
             "; name the variable of a bearer token as `token_env` in agent.toml"
@@ -265,6 +252,13 @@ def _check_version(part: Part, version: str | None) -> None:
     if any(separator in (version or "") for separator in SEPARATORS):
         message = f"The version holds one of `{SEPARATORS}`"
         part.refuse(IssueCode.SEPARATOR, message, "name one version")
+
+
+def _check_words(part: Part, words: Iterable[str]) -> None:
+    if any(len(word) > _MAX_CATEGORY for word in words):
+        part.refuse(
+            IssueCode.LIMIT, f"A category is longer than {_MAX_CATEGORY} characters"
+        )
 
 
 def _check_launch(part: Part, launch: Launch) -> None:

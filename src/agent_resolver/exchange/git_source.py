@@ -95,11 +95,7 @@ def _host_settings(repository: str, *, allows_private: bool) -> list[str]:
             "use `https`, or a folder of this machine",
         )
     port = parts.port or 443
-    try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise FetchFailed(repository, f"cannot be cloned: {error}") from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = _addresses_of(repository, parts.hostname, port)
     private = [address for address in addresses if not is_public(address)]
     if private and not allows_private:
         hint = "`--allow-private` lets the host that you name have a private address"
@@ -108,13 +104,25 @@ def _host_settings(repository: str, *, allows_private: bool) -> list[str]:
             f"leads to the private address {private[0]}, which is not called",
             hint,
         )
-    listed = ",".join(
-        f"[{address}]" if ":" in address else address for address in addresses
-    )
     is_address = ":" in (parts.hostname or "")
-    return (
-        [] if is_address else [f"http.curloptResolve={parts.hostname}:{port}:{listed}"]
-    )
+    if is_address:
+        return []
+    listed = ",".join(map(_in_brackets, addresses))
+    return [f"http.curloptResolve={parts.hostname}:{port}:{listed}"]
+
+
+def _addresses_of(repository: str, host: str | None, port: int) -> list[str]:
+    """The addresses of the host of a repository, each once."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise FetchFailed(repository, f"cannot be cloned: {error}") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _in_brackets(address: str) -> str:
+    """An address as a URL has it: one of IPv6 is in brackets."""
+    return f"[{address}]" if ":" in address else address
 
 
 def _run_clone(  # noqa: PLR0913 - what decides about a clone

@@ -124,11 +124,7 @@ def merge_entries(
     names = [_name_of(entry) for batch in batches for entry in batch.entries]
     ids = assign_ids(names, known)
     conflicts: list[MergeConflict] = []
-    fresh: dict[tuple[str, str], _Held] = {}
-    for batch in batches:
-        for entry in batch.entries:
-            renamed = _with_id(entry, ids[_name_of(entry)])
-            _lay(fresh, renamed, batch.label, conflicts)
+    fresh = _join_batches(batches, ids, conflicts)
     before = {_key(entry): entry for entry in existing}
     updates: list[Update] = []
     result = dict(before)
@@ -136,32 +132,27 @@ def merge_entries(
         old = before.get(key)
         if old is None:
             result[key] = held.entry
-        elif old.source is not UNSET and old.source == held.entry.source:
-            result[key] = _fill(
-                _keep_vouched(old, held, conflicts, is_vouched), old, "", None
-            ).entry
+        elif _is_older_news(old, held.entry):
+            reached = _keep_vouched(old, held, conflicts, is_vouched)
+            result[key] = _fill(reached, old, "", None).entry
             updates += _updates_between(old, result[key])
         else:
             kept = _Held(old, dict.fromkeys(_stated(old), _HAND))
             result[key] = _fill(kept, held.entry, "", conflicts, held.origin).entry
-    added = tuple(_shown_key(key) for key in sorted(fresh.keys() - before.keys()))
-    entries = tuple(result[key] for key in sorted(result))
     ordered = sorted(
         conflicts,
         key=lambda conflict: (conflict.server, conflict.fact, conflict.refused_from),
     )
-    strangers = list(_strangers(existing, [result[key] for key in sorted(fresh)]))
-    doubtful = tuple(note for server_id, note in strangers if is_vouched(server_id))
-    noted = (note for server_id, note in strangers if not is_vouched(server_id))
-    notes = (*_id_notes(ids), *noted)
+    strangers = _strangers(existing, [result[key] for key in sorted(fresh)])
+    noted, doubtful = _split_by_voucher(strangers, is_vouched)
     return Merged(
-        entries,
-        ids,
-        added,
-        tuple(updates),
-        tuple(dict.fromkeys(ordered)),
-        notes,
-        doubtful,
+        entries=tuple(result[key] for key in sorted(result)),
+        ids=ids,
+        added=tuple(map(_render_key, sorted(fresh.keys() - before.keys()))),
+        updates=tuple(updates),
+        conflicts=tuple(dict.fromkeys(ordered)),
+        notes=(*_id_notes(ids), *noted),
+        warnings=tuple(doubtful),
     )
 
 
@@ -173,7 +164,7 @@ def _key(entry: IndexEntry) -> tuple[str, str]:
     return entry.id, entry.version or UNVERSIONED
 
 
-def _shown_key(key: tuple[str, str]) -> str:
+def _render_key(key: tuple[str, str]) -> str:
     return "@".join(key)
 
 
@@ -183,17 +174,37 @@ def _with_id(entry: IndexEntry, server_id: str) -> IndexEntry:
     return structs.replace(entry, id=server_id, name=_name_of(entry))
 
 
-def _lay(
-    fresh: dict[tuple[str, str], _Held],
-    entry: IndexEntry,
-    label: str,
-    conflicts: list[MergeConflict],
-) -> None:
-    key = _key(entry)
-    if key in fresh:
-        fresh[key] = _fill(fresh[key], entry, label, conflicts)
-    else:
-        fresh[key] = _Held(entry, dict.fromkeys(_stated(entry), label))
+def _join_batches(
+    batches: Sequence[Batch], ids: dict[str, str], conflicts: list[MergeConflict]
+) -> dict[tuple[str, str], _Held]:
+    """The imported servers, each once and under its id; different values for one fact go to `conflicts`."""
+    joined: dict[tuple[str, str], _Held] = {}
+    for batch in batches:
+        for imported in batch.entries:
+            entry = _with_id(imported, ids[_name_of(imported)])
+            key = _key(entry)
+            if key in joined:
+                joined[key] = _fill(joined[key], entry, batch.label, conflicts)
+            else:
+                joined[key] = _Held(entry, dict.fromkeys(_stated(entry), batch.label))
+    return joined
+
+
+def _is_older_news(old: IndexEntry, imported: IndexEntry) -> bool:
+    """True if an entry of the index was imported before, from the same kind of source."""
+    return old.source is not UNSET and old.source == imported.source
+
+
+def _split_by_voucher(
+    notes: Iterable[tuple[str, Note]], is_vouched: Callable[[str], bool]
+) -> tuple[list[Note], list[Note]]:
+    """The notes on ids that the overlay says nothing of, and those on ids that it states facts of."""
+    noted: list[Note] = []
+    doubtful: list[Note] = []
+    for server_id, note in notes:
+        kept = doubtful if is_vouched(server_id) else noted
+        kept.append(note)
+    return noted, doubtful
 
 
 def _strangers(
@@ -202,9 +213,9 @@ def _strangers(
     """A note for each imported entry that is another server than all others of its id, with that id."""
     known: dict[str, dict[str, str]] = {}
     for entry in existing:
-        known.setdefault(entry.id, {})[_shown_key(_key(entry))] = reached_name(entry)
+        known.setdefault(entry.id, {})[_render_key(_key(entry))] = reached_name(entry)
     for entry in imported:
-        shown, reached = _shown_key(_key(entry)), reached_name(entry)
+        shown, reached = _render_key(_key(entry)), reached_name(entry)
         others = known.setdefault(entry.id, {})
         if others and reached not in others.values():
             other, was = (
@@ -234,7 +245,7 @@ def _keep_vouched(
         return fresh
     conflicts.append(
         MergeConflict(
-            server=_shown_key(_key(old)),
+            server=_render_key(_key(old)),
             fact="reach",
             kept=_render_value("reach", before),
             kept_from=_HAND,
@@ -265,7 +276,7 @@ def _fill(
         elif conflicts is not None and earlier_facts[fact] != value:
             conflicts.append(
                 MergeConflict(
-                    server=_shown_key(_key(held.entry)),
+                    server=_render_key(_key(held.entry)),
                     fact=fact,
                     kept=_render_value(fact, earlier_facts[fact]),
                     kept_from=held.origin.get(fact, _HAND),
@@ -324,7 +335,7 @@ def _updates_between(old: IndexEntry, new: IndexEntry) -> Iterable[Update]:
     for fact in sorted(after):
         if before.get(fact) != after[fact]:
             yield Update(
-                server=_shown_key(_key(new)),
+                server=_render_key(_key(new)),
                 fact=fact,
                 before=_render_value(fact, before.get(fact)),
                 after=_render_value(fact, after[fact]),

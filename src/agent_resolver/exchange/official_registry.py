@@ -118,9 +118,7 @@ def _read_server(_name: str, part: Part, notes: list[Note]) -> IndexEntry:
     ).text()
     reach = _first_reach(server, name, notes)
     publisher = server.member("_meta").member(_PUBLISHER)
-    extras = [
-        extra for _, by_key in publisher.members() for _, extra in _extensions(by_key)
-    ]
+    extras = list(_extras_of(publisher))
     tools = dict.fromkeys(
         tool for extra in extras for tool in extra.member("tools").texts()
     )
@@ -129,8 +127,7 @@ def _read_server(_name: str, part: Part, notes: list[Note]) -> IndexEntry:
     facts = Facts(
         name=name,
         source=NAME,
-        version=version
-        or (_packaged_version(reach) if isinstance(reach, Launch) else None),
+        version=version or _packaged_version(reach),
         description=(server.member("description") or server.member("title")).prose(),
         words=words,
         status=_status_of(part, server, name, notes),
@@ -139,14 +136,12 @@ def _read_server(_name: str, part: Part, notes: list[Note]) -> IndexEntry:
     return make_entry(part, facts, notes)
 
 
-def _extensions(by_key: Part) -> Iterator[tuple[str, Part]]:
-    """What a catalogue adds to a server: an object for each package or address."""
-    if isinstance(by_key.value, dict):
-        yield from (
-            (key, extra)
-            for key, extra in by_key.members()
-            if isinstance(extra.value, dict)
-        )
+def _extras_of(publisher: Part) -> Iterator[Part]:
+    """The objects that a catalogue adds to a server, one for each package or address."""
+    for _, by_key in publisher.members():
+        if isinstance(by_key.value, dict):
+            extras = (extra for _, extra in by_key.members())
+            yield from (extra for extra in extras if isinstance(extra.value, dict))
 
 
 def _stated_words(holder: Part) -> Iterator[str]:
@@ -293,9 +288,11 @@ def _image_name(identifier: str, version: str | None, host: str) -> str:
     return image if has_tag or not version else f"{image}:{version}"
 
 
-def _packaged_version(launch: Launch) -> str | None:
-    """The version of the image or package, for a server that states none."""
-    return command_version(launch.command, launch.args)
+def _packaged_version(reach: Remote | Launch) -> str | None:
+    """The version of the image or package that is started, for a server that states none."""
+    if isinstance(reach, Launch):
+        return command_version(reach.command, reach.args)
+    return None
 
 
 def _environment_of(package: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -315,9 +312,8 @@ def _environment_of(package: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _arguments(listed: Part) -> tuple[str, ...]:
     found: list[str] = []
     for argument in listed.elements():
-        if isinstance(
-            argument.value, str
-        ):  # As the first release of the format had it.
+        # As the first release of the format had it.
+        if isinstance(argument.value, str):
             found.append(argument.required_text())
         else:
             found += _argument(argument)
@@ -339,6 +335,11 @@ def _argument(argument: Part) -> Sequence[str]:
         return ()
     if is_secret and not _PLACE.search(value):
         value = place
+    return _with_option(argument, option, value)
+
+
+def _with_option(argument: Part, option: str | None, value: str) -> Sequence[str]:
+    """The words of an argument: its value, behind its option if it is a named one."""
     is_named = argument.member("type").text() == "named"
     return (option, value) if is_named and option else (value,)
 

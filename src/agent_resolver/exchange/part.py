@@ -119,9 +119,7 @@ class Part:
     def words(self) -> tuple[str, ...]:
         """The words of a command line, each as it is: an empty one, or spaces at its ends, may be what is meant."""
         stated = [element for element in self.elements() if element]
-        return tuple(
-            "" if element.text() is None else element.value for element in stated
-        )
+        return tuple(map(_word_of, stated))
 
     def flag(self) -> bool:
         """True if the value is true; an absent one is not."""
@@ -197,3 +195,10 @@ def import_each(named: Iterable[tuple[str, Part]], read: ReadEntry) -> Imported:
         entries += found
         notes += own_notes
     return Imported(tuple(entries), tuple(notes), tuple(faults))
+
+
+def _word_of(part: Part) -> str:
+    """The text of a part, untrimmed; empty if it has none."""
+    is_text = part.text() is not None
+    word: str = part.value if is_text else ""
+    return word

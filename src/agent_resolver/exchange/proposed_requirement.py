@@ -45,12 +45,11 @@ def with_own_categories(
     named = set(server_ids)
     pairs = [(entry.id, entry.categories) for entry in entries]
     taken = {category for _, categories in pairs for category in categories}
-    return tuple(
-        _with_category(entry, taken)
-        if entry.id in named and not _own_category(entry.id, pairs)
-        else entry
-        for entry in entries
-    )
+    found = []
+    for entry in entries:
+        needs_own = entry.id in named and not _own_category(entry.id, pairs)
+        found.append(_with_category(entry, taken) if needs_own else entry)
+    return tuple(found)
 
 
 def _with_category(entry: IndexEntry, taken: Collection[str]) -> IndexEntry:
@@ -86,16 +85,13 @@ def _joined(wishes: Iterable[Wish]) -> dict[str, Wish]:
             continue
         places = dict.fromkeys((*other.where.split(", "), *wish.where.split(", ")))
         # A file that names no tools wants all of them.
-        tools = (
-            tuple(dict.fromkeys((*other.tools, *wish.tools)))
-            if other.tools and wish.tools
-            else ()
-        )
+        wants_all = not other.tools or not wish.tools
+        tools = () if wants_all else dict.fromkeys((*other.tools, *wish.tools))
         is_stated = "stated" in {other.certainty, wish.certainty}
         found[wish.server_id] = Wish(
             wish.server_id,
             ", ".join(places),
-            tools,
+            tuple(tools),
             "stated" if is_stated else "derived",
         )
     return found
@@ -127,29 +123,33 @@ def _propose(
 
 
 def _scopes_for(server: Server, wish: Wish) -> tuple[set[str], Certainty, str]:
+    """The scopes that a wish needs, how certain they are, and the reason; no scopes if they are not known."""
     named = f"{wish.where} names it"
+    unknown = _unknown_scopes(server, wish)
+    if unknown:
+        return set(), wish.certainty, f"{named}; {unknown} is not known"
+    needs = server.tool_scopes or {}
+    scopes = set(server.scopes or ())
+    tools = wish.tools or tuple(needs)
+    which = "every tool"
+    if wish.tools:
+        which = "the tools that it names"
+        needed = {scope for tool in wish.tools for scope in needs[tool]}
+        scopes = needed or scopes
+    if not set(server.drafted).isdisjoint(tools):
+        why = f"{named}; the scopes of {which} are drafted from what the server says"
+        return scopes, "derived", why
+    why = f"{named}; the index states the scopes of {which}"
+    return scopes, wish.certainty, why
+
+
+def _unknown_scopes(server: Server, wish: Wish) -> str:
+    """The scopes that a wish needs and the index does not state, in words; empty if it states them all."""
     if not server.scopes:
-        return set(), wish.certainty, f"{named}; which scopes it has is not known"
+        return "which scopes it has"
     needs = server.tool_scopes or {}
     unknown = [tool for tool in wish.tools if tool not in needs]
-    if unknown:
-        return (
-            set(),
-            wish.certainty,
-            f"{named}; which scopes open `{unknown[0]}` is not known",
-        )
-    tools = wish.tools or tuple(needs)
-    scopes = {scope for tool in wish.tools for scope in needs[tool]} or set(
-        server.scopes
-    )
-    which = "the tools that it names" if wish.tools else "every tool"
-    if any(tool in server.drafted for tool in tools):
-        return (
-            scopes,
-            "derived",
-            f"{named}; the scopes of {which} are drafted from what the server says",
-        )
-    return scopes, wish.certainty, f"{named}; the index states the scopes of {which}"
+    return f"which scopes open `{unknown[0]}`" if unknown else ""
 
 
 def _own_category(server_id: str, pairs: Iterable[tuple[str, Sequence[str]]]) -> str:
@@ -203,8 +203,7 @@ def _requirement_lines(requirement: ProposedRequirement) -> list[str]:
     # Names come from files of others: a line break in one must not add a line that
     # counts.
     comment = "".join(
-        sign if sign.isprintable() else " "
-        for sign in f"    # {requirement.certainty}: {requirement.why}"
+        map(_space_or_sign, f"    # {requirement.certainty}: {requirement.why}")
     )
     if not requirement.permissions:
         return [comment, f"    # - category: {category}", "    #   permissions: []"]
@@ -213,6 +212,10 @@ def _requirement_lines(requirement: ProposedRequirement) -> list[str]:
         for scope in requirement.permissions
     ]
     return [comment, f"    - category: {category}", "      permissions:", *permissions]
+
+
+def _space_or_sign(sign: str) -> str:
+    return sign if sign.isprintable() else " "
 
 
 def missing_lines(requirement: ProposedRequirement) -> str:

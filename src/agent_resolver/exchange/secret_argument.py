@@ -93,37 +93,36 @@ def _nameless_passwords(arguments: Sequence[str]) -> Iterator[int]:
     takes_password = in_container = False
     before = ""
     for position, argument in enumerate(arguments):
-        if (
-            takes_password
-            and re.fullmatch("-p.+", argument)
-            and _is_literal(argument[2:])
-        ):
+        if takes_password and _is_password_option(argument):
             yield position
-        joined = re.fullmatch("(?:-u|--user=|--proxy-user=)(.+:.+)", argument)
-        user = joined[1] if joined else argument
-        found = _NAME_AND_PASSWORD.fullmatch(user)
         # Behind `docker run`, it is a user and a group.
-        if (
-            found
-            and (joined or before in _USER_OPTIONS)
-            and not in_container
-            and _is_literal(found["value"])
-        ):
+        if not in_container and _has_user_password(before, argument):
             yield position
-        takes_password = (
-            takes_password or _PASSWORD_PROGRAM.fullmatch(argument) is not None
-        )
+        is_program = _PASSWORD_PROGRAM.fullmatch(argument) is not None
+        takes_password = takes_password or is_program
         in_container = in_container or argument in _CONTAINER_COMMANDS
         before = argument
 
 
+def _is_password_option(argument: str) -> bool:
+    return re.fullmatch("-p.+", argument) is not None and _is_literal(argument[2:])
+
+
+def _has_user_password(before: str, argument: str) -> bool:
+    """True for a user and a password, behind their option or in one word with it."""
+    joined = re.fullmatch("(?:-u|--user=|--proxy-user=)(.+:.+)", argument)
+    if not joined and before not in _USER_OPTIONS:
+        return False
+    found = _NAME_AND_PASSWORD.fullmatch(joined[1] if joined else argument)
+    return found is not None and _is_literal(found["value"])
+
+
 def masked_arguments(arguments: Sequence[str]) -> list[str]:
     """The arguments to show to a person, with `***` in place of each that looks like a secret."""
-    secret = set(secret_arguments(arguments))
-    return [
-        "***" if position in secret else argument
-        for position, argument in enumerate(arguments)
-    ]
+    masked = list(arguments)
+    for position in secret_arguments(arguments):
+        masked[position] = "***"
+    return masked
 
 
 def has_secret(address: str) -> bool:
@@ -133,24 +132,34 @@ def has_secret(address: str) -> bool:
         user, password = parts.username, parts.password
     except ValueError:
         return True
-    if password and _is_literal(password):
-        return True
-    # A database has users with names; on the web, a name without a password is a token.
-    if user and not password and parts.scheme in _WEB_SCHEMES and _is_literal(user):
+    if _is_secret_login(parts.scheme, user, password):
         return True
     if _has_worded(unquote(address)):
         return True
-    pairs = (
-        pair.partition("=")
-        for pair in re.split("[&;]", unquote(f"{parts.query}&{parts.fragment}"))
-    )
     if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
         return True
-    has_pair = any(
-        _is_secret(name, value) or _is_signature(name, value)
-        for name, _, value in pairs
-    )
-    return has_pair or _KNOWN_KEY.search(address) is not None
+    if _has_secret_pair(unquote(f"{parts.query}&{parts.fragment}")):
+        return True
+    return _KNOWN_KEY.search(address) is not None
+
+
+def _is_secret_login(scheme: str, user: str | None, password: str | None) -> bool:
+    """True if the user or the password of an address lets a caller in."""
+    if password:
+        return _is_literal(password)
+    # A database has users with names; on the web, a name without a password is a token.
+    if user and scheme in _WEB_SCHEMES:
+        return _is_literal(user)
+    return False
+
+
+def _has_secret_pair(query: str) -> bool:
+    """True if a pair of a name and a value in a query is a secret."""
+    for pair in re.split("[&;]", query):
+        name, _, value = pair.partition("=")
+        if _is_secret(name, value) or _is_signature(name, value):
+            return True
+    return False
 
 
 def _is_signature(name: str, value: str) -> bool:
@@ -209,27 +218,37 @@ def _has_worded(text: str) -> bool:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if _KNOWN_KEY.search(value) or (not name and "://" in value and has_secret(value)):
-        return True
-    if not name and (
-        _has_worded(value) or _PASSWORD_IN_SCRIPT.search(value) or _is_bearer(value)
-    ):
+    """True if a value, with the name of its option or variable, looks like a secret; the name may be empty."""
+    if _KNOWN_KEY.search(value) or (not name and _is_nameless_secret(value)):
         return True
     if _FILE_NAME.fullmatch(name) and _PATH.fullmatch(value):
         return False
     if _SECRET_NAME.fullmatch(name):
         return _is_literal(value)
+    secret = _secret_in_header(name, value)
+    if secret is not None:
+        return _is_literal(secret)
+    is_doubtful = bool(name) and _DOUBTFUL_NAME.fullmatch(name) is not None
+    return is_doubtful and _RANDOM.fullmatch(value) is not None
+
+
+def _is_nameless_secret(value: str) -> bool:
+    """True if a text that is not the value of an option has a secret in it."""
+    if "://" in value and has_secret(value):
+        return True
+    if _has_worded(value) or _PASSWORD_IN_SCRIPT.search(value):
+        return True
+    return _is_bearer(value)
+
+
+def _secret_in_header(name: str, value: str) -> str | None:
+    """The value of a header that takes a secret, as `Authorization` does; None for any other text."""
     is_header = name in _HEADER_OPTIONS or _SURE_HEADER.match(value)
     header = _HEADER.fullmatch(value) if is_header else None
-    if header and _SECRET_NAME.fullmatch(
-        header["name"].removeprefix("x-").removeprefix("X-")
-    ):
-        return _is_literal(header["value"])
-    return (
-        bool(name)
-        and _DOUBTFUL_NAME.fullmatch(name) is not None
-        and _RANDOM.fullmatch(value) is not None
-    )
+    if not header:
+        return None
+    short = header["name"].removeprefix("x-").removeprefix("X-")
+    return header["value"] if _SECRET_NAME.fullmatch(short) else None
 
 
 def _is_bearer(value: str) -> bool:

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from agent_resolver.exchange.jsonc_edit import CannotEdit, json_text
@@ -204,14 +204,29 @@ def with_toml_item(
         NotToml: The text is not TOML.
         CannotEdit: It cannot be added without touching something else.
     """
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
     before = read_toml(text)
     values = before.get(table, {})
     listed = values.get(key, []) if isinstance(values, dict) else None
     if not isinstance(listed, list):
         raise CannotEdit(f"`{table}.{key}` is not a list")
+    removed = [each for each in listed if each in without]
+    added = [] if item in listed else [item]
+    edited = _with_changed_list(text, table, key, removed, added)
+    wanted = [each for each in listed if each not in without] + added
+    if read_toml(edited) != {**before, table: {**values, key: wanted}}:
+        raise CannotEdit(
+            f"`{table}.{key}` is written in a way that nothing can be added to"
+        )
+    return edited
+
+
+def _with_changed_list(
+    text: str, table: str, key: str, removed: Iterable[str], added: Iterable[str]
+) -> str:
+    """The text with items removed from a list and others added; the list is made where it is missing."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     mark = _MARK if text.startswith(_MARK) else ""
     try:
         document: Any = tomlkit.parse(text.removeprefix(mark))
@@ -219,17 +234,10 @@ def with_toml_item(
             document.add(table, tomlkit.table())
         if key not in document[table]:
             document[table].add(key, [])
-        for removed in [each for each in listed if each in without]:
-            document[table][key].remove(removed)
-        if item not in listed:
+        for item in removed:
+            document[table][key].remove(item)
+        for item in added:
             document[table][key].append(item)
-        edited = mark + tomlkit.dumps(document)
+        return mark + tomlkit.dumps(document)
     except (TOMLKitError, RecursionError) as error:
         raise CannotEdit(f"`{table}.{key}` cannot be added to: {error}") from error
-    wanted = [each for each in listed if each not in without]
-    wanted += [] if item in listed else [item]
-    if read_toml(edited) != {**before, table: {**values, key: wanted}}:
-        raise CannotEdit(
-            f"`{table}.{key}` is written in a way that nothing can be added to"
-        )
-    return edited

@@ -71,10 +71,11 @@ def _read_server(key: str, part: Part, notes: list[Note]) -> IndexEntry:
         raise part.member("name").refuse_entry(IssueCode.REQUIRED, "Required")
     note_tools(name, part.member("tools").texts(), notes)
     image = part.member("image").text()
+    version = image_version(image) if image else None
     facts = Facts(
         name=name,
         source=NAME,
-        version=image_version(image) if image else None,
+        version=version,
         description=part.member("description").prose(),
         words=part.member("tags").texts(),
         status=status_from(part.member("status"), name, notes),

@@ -109,7 +109,7 @@ def judge_entry(
     """
     entry = _Entry(values if isinstance(values, Mapping) else {})
     kind, why = _judge(client, entry, governing)
-    starts = entry.shown() or "nothing that can be read"
+    starts = entry.render_start() or "nothing that can be read"
     place = path or client.path
     return ClientFinding(
         path=place, client=client.name, name=name, kind=kind, starts=starts, why=why
@@ -204,22 +204,20 @@ class _Entry:
         self.values = values
         self.command = command_of(values)
         addresses = [values[key] for key in _ADDRESSES if key in values]
-        self.url = addresses[0] if addresses and isinstance(addresses[0], str) else ""
-        environment, names = values.get("env", {}), values.get("env_vars", [])
-        self.is_clear = (
-            (bool(self.command) != bool(self.url))
-            # A client calls one of two addresses, and which one is its own choice.
-            and all(address == self.url for address in addresses)
-            and all(map(_is_word, self.command))
-            and _is_word(self.url)
-            and _is_texts(names)
-            and isinstance(environment, Mapping)
-            and all(map(_is_word, environment.values()))
-        )
+        first = next(iter(addresses), "")
+        self.url = first if isinstance(first, str) else ""
+        # A client calls one of two addresses, and which one is its own choice.
+        has_one_address = all(address == self.url for address in addresses)
+        has_one_way = bool(self.command) != bool(self.url)
+        has_words = all(map(_is_word, (*self.command, self.url)))
+        variables = _read_variables(values)
+        self.is_clear = has_one_way and has_one_address and has_words
         self.variables: dict[str, str | None] = {}
         """The value of each variable; None where the client passes on its own."""
-        if self.is_clear:
-            self.variables = {**dict.fromkeys(names), **environment}
+        if variables is None:
+            self.is_clear = False
+        elif self.is_clear:
+            self.variables = variables
 
     def is_locked(self, use: LockedUse) -> bool:
         """True if this is the command line or the address of a locked server."""
@@ -228,18 +226,31 @@ class _Entry:
             return self.command == (launch.command, *launch.args)
         return bool(self.url) and self.url == use.entry.endpoint
 
-    def shown(self) -> str:
-        """What is started or called, for people: any argument, path or query may be a secret, so none is shown."""
-        if not self.command:
-            host = _HOST_TO_SHOW.match(self.url)
-            if host:
-                return host[1] + host[2] + (host[3] or "")
-            return "an address that is not shown" if self.url else ""
-        program = _WORD_TO_SHOW.match(str(self.command[0]))
+    def render_start(self) -> str:
+        """The program or the host, for people: any argument, path or query may be a secret, so none is shown."""
+        return self._render_command() if self.command else self._render_address()
+
+    def _render_command(self) -> str:
+        found = _WORD_TO_SHOW.match(str(self.command[0]))
+        program = found[0] if found else "***"
         count = len(self.command) - 1
-        return (program[0] if program else "***") + (
-            f" with {counted(count, 'argument')}" if count else ""
-        )
+        return f"{program} with {counted(count, 'argument')}" if count else program
+
+    def _render_address(self) -> str:
+        host = _HOST_TO_SHOW.match(self.url)
+        if host:
+            return host[1] + host[2] + (host[3] or "")
+        return "an address that is not shown" if self.url else ""
+
+
+def _read_variables(values: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """The variables that an entry sets, with None for those that it passes on; None if they have another form."""
+    environment, names = values.get("env", {}), values.get("env_vars", [])
+    if not _is_texts(names) or not isinstance(environment, Mapping):
+        return None
+    if not all(map(_is_word, environment.values())):
+        return None
+    return {**dict.fromkeys(names), **environment}
 
 
 def _is_word(value: object) -> bool:
@@ -301,24 +312,33 @@ def _why_not_governed(arguments: Sequence[str], governing: Governing) -> str:
         if option in _OPTIONS_ALONE:
             continue
         if option not in _VERIFIED_OPTIONS | _OPTIONS_WITH_WORD or not given:
-            # What stands in the place of an option may be anything, also a secret.
-            shown = re.match(r"--[a-z][a-z-]{,20}(?![\w-])", option)
-            return f"it passes `{shown[0] if shown else '***'}` to `agent serve`"
+            return f"it passes `{_render_option(option)}` to `agent serve`"
         named[option] = path = os.path.realpath(
             os.path.join(governing.folder or governing.project, given.pop(0))
         )
-        if option == "--root" and not _is_within(path, governing.project):
-            return "`--root` names a folder outside of the project"
-        if option in _VERIFIED_OPTIONS and path not in governing.files:
-            return f"`{option}` names a file that was not verified"
+        if why := _why_not_allowed(option, path, governing):
+            return why
     folder = named.get("--project")
+    if folder is None:
+        return "it does not name the folder that it serves"
     if folder != os.path.realpath(governing.project):
-        return (
-            "it serves another folder"
-            if folder
-            else "it does not name the folder that it serves"
-        )
+        return "it serves another folder"
     return _why_not_verified(named, governing)
+
+
+def _render_option(option: str) -> str:
+    """An option for people: a word in the place of an option may be anything, also a secret."""
+    name = re.match(r"--[a-z][a-z-]{,20}(?![\w-])", option)
+    return name[0] if name else "***"
+
+
+def _why_not_allowed(option: str, path: str, governing: Governing) -> str:
+    """The reason why an option of `agent serve` may not name this path; empty if it may."""
+    if option == "--root" and not _is_within(path, governing.project):
+        return "`--root` names a folder outside of the project"
+    if option in _VERIFIED_OPTIONS and path not in governing.files:
+        return f"`{option}` names a file that was not verified"
+    return ""
 
 
 def _why_not_verified(named: Mapping[str, str], governing: Governing) -> str:
@@ -335,7 +355,13 @@ def _why_not_verified(named: Mapping[str, str], governing: Governing) -> str:
 
 
 def _why_not_direct(client: Client, entry: _Entry, use: LockedUse) -> str:
-    """Why an entry with the command line or address of a locked server is not that server; empty if it is."""
+    """The reason why an entry with the command line or address of a locked server is not it; empty if it is."""
+    why = _why_other_variables(client, entry, use)
+    return why or _why_other_headers(client, entry, use)
+
+
+def _why_other_variables(client: Client, entry: _Entry, use: LockedUse) -> str:
+    """The reason why the variables of an entry are not those of a locked server; empty if they are."""
     allowed = use.entry.launch.env if use.entry.launch else ()
     for name, value in sorted(entry.variables.items()):
         if name not in allowed:
@@ -347,6 +373,11 @@ def _why_not_direct(client: Client, entry: _Entry, use: LockedUse) -> str:
             and value != _reference(client, name)
         ):
             return f"it fills `{name}` with something else"
+    return ""
+
+
+def _why_other_headers(client: Client, entry: _Entry, use: LockedUse) -> str:
+    """The reason why an entry may send more than the token of a locked server; empty if it cannot."""
     written = client.render(
         ClientEntry(
             name="",
@@ -356,12 +387,9 @@ def _why_not_direct(client: Client, entry: _Entry, use: LockedUse) -> str:
         )
     )
     for key in _HEADERS:
-        value = entry.values.get(key)
-        if (
-            key in entry.values
-            and (use.entry.launch or value != written.get(key))
-            and value != {}
-        ):
+        value = entry.values.get(key, {})
+        is_token = not use.entry.launch and value == written.get(key)
+        if value != {} and not is_token:
             return f"`{key}` sends something that is not the token of the server"
     return ""
 

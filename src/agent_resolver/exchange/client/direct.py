@@ -154,16 +154,17 @@ def wire_of_entry(entry: LockedServer) -> Wire | None:
 def _names_for(uses: Sequence[LockedUse]) -> list[str]:
     """A name for each: its id, with the version where another has the same."""
     plain = [client_name(use.entry.server_id) for use in uses]
-    full = [client_name(f"{use.entry.server_id}-{use.entry.version}") for use in uses]
-    names = [
-        long if plain.count(short) > 1 else short
-        for short, long in zip(plain, full, strict=True)
-    ]
+    names = []
+    for use, short in zip(uses, plain, strict=True):
+        long = client_name(f"{use.entry.server_id}-{use.entry.version}")
+        is_shared = plain.count(short) > 1
+        names.append(long if is_shared else short)
     # Two ids may still differ in characters alone that no client takes.
-    return [
-        name if names.count(name) == 1 else f"{name}-{place}"
-        for place, name in enumerate(names, 1)
-    ]
+    distinct = []
+    for place, name in enumerate(names, 1):
+        is_shared = names.count(name) > 1
+        distinct.append(f"{name}-{place}" if is_shared else name)
+    return distinct
 
 
 def _entry_for(use: LockedUse, name: str, client: Client) -> ClientEntry:
