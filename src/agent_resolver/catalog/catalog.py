@@ -21,12 +21,12 @@ from agent_resolver.catalog.listing import (
     COLUMNS,
     NOTHING,
     Listed,
-    Told,
     Verdict,
+    Visible,
     digests,
     listed,
+    read_visible,
     remove_agents,
-    told,
     write_agent,
 )
 from agent_resolver.catalog.naming import Named, addresses
@@ -86,8 +86,8 @@ class Catalog:
         self._listing, self._strict_listing, self._total = "", "", 0
         self._seen: str | None = None
         """The digest of what clients could see at the last look of `refresh`; None before the first."""
-        self._told: Told | None = None
-        """The same, address by address, once somebody may want to know what changed."""
+        self._visible: Visible | None = None
+        """The same, address by address, from the first time that a caller may want to know what changed."""
         self._is_stopped = False
         self._known_roles: dict[str, Role] = {}
         self._roles_seen: list[Identity | None] = []
@@ -160,25 +160,22 @@ class Catalog:
         if self._seen is None:
             self._seen = seen  # To note every address takes time, which a server has once it serves.
             return Changes()
-        if self._told is not None and seen == self._told.digest:
+        if self._visible is not None and seen == self._visible.digest:
             return Changes()
-        before, after = self._told, told(self._index.each(ADDRESSES))
+        before, after = self._visible, self._read_visible()
         if before is None:
             # Another process has been at it before anything was noted: then anything
             # may have changed.
             before = after if after.digest == self._seen else NOTHING
-        self._told, self._seen = after, after.digest
+        self._visible, self._seen = after, after.digest
         changed = before.changed(after)
         strict = frozenset(uri for uri in changed if before.has(uri) or after.has(uri))
-        ranks = {
-            uri: min(
-                rank for told in (before, after) if (rank := told.rank(uri)) is not None
-            )
-            for uri in changed
-        }
-        return Changes(
-            changed, strict, {uri: rank for uri, rank in ranks.items() if rank}
-        )
+        ranks = {uri: _lowest_rank(uri, before, after) for uri in changed}
+        above_lowest = {uri: rank for uri, rank in ranks.items() if rank}
+        return Changes(changed, strict, above_lowest)
+
+    def _read_visible(self) -> Visible:
+        return read_visible(self._index.each(ADDRESSES))
 
     def _refresh(self) -> None:
         scanned = self._scan()
@@ -196,24 +193,16 @@ class Catalog:
         }
         self._known_version = -1
         with self._index.transaction() as connection:
-            # Only now nobody else writes: another process may have been faster.
+            # Only now no other process writes, and one may have been faster.
             if self._index.meta("state") == state:
                 return
-            if self._told is None and self._index.meta("shown") == self._seen:
-                self._told = told(self._index.each(ADDRESSES))
-            # Another version may read the same file otherwise.
-            is_same_reader = self._index.meta("reader") == __version__
-            rows = self._index.rows("SELECT root, path, mtime, size, inode FROM file")
-            known = {(row[0], row[1]): row[2:] for row in rows}
-            stale = sorted(
-                key
-                for key, seen in found.items()
-                if not is_same_reader or known.get(key) != seen
-            )
+            if self._visible is None and self._index.meta("shown") == self._seen:
+                self._visible = self._read_visible()
+            known = self._known_files()
+            stale = self._stale_files(found, known)
             read = [(key, found[key], self._read(key)) for key in stale]
-            names = self._write_files(
-                connection, read, [key for key in known if key not in found]
-            )
+            gone = [key for key in known if key not in found]
+            names = self._write_files(connection, read, gone)
             is_same_basis = self._index.meta("basis") == basis
             self._write_agents(connection, names if is_same_basis else None, roles)
             facts = {
@@ -226,8 +215,22 @@ class Catalog:
                 "INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items()
             )
 
+    def _known_files(self) -> dict[Key, Identity]:
+        """Every file that the index has, as it was when it was read."""
+        rows = self._index.rows("SELECT root, path, mtime, size, inode FROM file")
+        return {(row[0], row[1]): row[2:] for row in rows}
+
+    def _stale_files(
+        self, found: dict[Key, Identity], known: dict[Key, Identity]
+    ) -> list[Key]:
+        """The files to read again: those that changed, or all if another version has read them."""
+        # Another version may read the same file otherwise.
+        if self._index.meta("reader") != __version__:
+            return sorted(found)
+        return sorted(key for key, seen in found.items() if known.get(key) != seen)
+
     def _mended(self, action: Callable[[], Value]) -> Value:
-        """What the action gives; where the index is damaged or cannot be used, there is another one first."""
+        """The result of the action; an index that is damaged or cannot be used is made again first."""
         try:
             return action()
         except _DAMAGE as error:
@@ -304,19 +307,12 @@ class Catalog:
                 remove_agents(connection, [row[0]])
         connection.executemany("DELETE FROM file WHERE root = ? AND path = ?", touched)
         for key, seen, found in read:
-            entry = found if isinstance(found, Entry) else None
-            issue = msgspec.json.encode(found) if isinstance(found, Issue) else None
+            name, entry, issue = _columns_of(found)
             connection.execute(
                 "INSERT INTO file (root, path, mtime, size, inode, name, entry, issue) VALUES (?,?,?,?,?,?,?,?)",
-                (
-                    *key,
-                    *seen,
-                    entry.name if entry else None,
-                    msgspec.json.encode(entry) if entry else None,
-                    issue,
-                ),
+                (*key, *seen, name, entry, issue),
             )
-            names.add(entry.name if entry else None)
+            names.add(name)
         return {name for name in names if name is not None}
 
     def _write_agents(
@@ -348,12 +344,10 @@ class Catalog:
             write_agent(connection, address, key[1], entry, self._verdict(key, entry))
 
     def _verdict(self, key: Key, entry: Entry) -> Verdict:
-        if not entry.requires or self._judge is None:
-            return (
-                Verdict("not-required")
-                if not entry.requires
-                else Verdict("unresolved", "there is no index")
-            )
+        if not entry.requires:
+            return Verdict("not-required")
+        if self._judge is None:
+            return Verdict("unresolved", "there is no index")
         try:
             return self._judge.of(self._bytes(key))
         except FileError:
@@ -695,6 +689,23 @@ def _roles_of(path: str) -> tuple[dict[str, Role], list[Issue]]:
                 severity=Severity.WARNING,
             )
         ]
+
+
+def _lowest_rank(uri: str, before: Visible, after: Visible) -> int:
+    """The rank of the clearance with which a client could see or can see an address."""
+    ranks = (before.rank(uri), after.rank(uri))
+    return min(rank for rank in ranks if rank is not None)
+
+
+def _columns_of(
+    found: Entry | Issue | None,
+) -> tuple[str | None, bytes | None, bytes | None]:
+    """The name, the entry and the issue of a file, as the index has them."""
+    if isinstance(found, Entry):
+        return found.name, msgspec.json.encode(found), None
+    if isinstance(found, Issue):
+        return None, None, msgspec.json.encode(found)
+    return None, None, None
 
 
 def _check_limit(limit: int) -> int:

@@ -1,7 +1,7 @@
 """Finds the agent files below the folders of a catalog, and what beside them is left out."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from agent_resolver.catalog.errors import UnusableRoot
@@ -27,18 +27,14 @@ class FolderScan:
         """The roots that cannot be used any more."""
 
     def scan(self, *, is_first: bool) -> list[dict[str, Identity]]:
-        """The agent files of each root, as they are on the disk now; a file that two roots share is the first one's."""
+        """The agent files of each root, as they are on the disk now; a file in two roots counts for the first."""
         self.unusable, self.passed_over = [], []
         found: list[dict[str, Identity]] = []
         taken: set[str] = set()
         for root in self.roots:
             files = self._files_or_nothing(root, is_first=is_first)
             if len(self.roots) > 1:
-                place = os.path.realpath(root)
-                real = {
-                    path: place if os.path.isfile(root) else f"{place}/{path}"
-                    for path in files
-                }
+                real = _real_paths(root, files)
                 files = {
                     path: seen
                     for path, seen in files.items()
@@ -82,20 +78,23 @@ class FolderScan:
             for error in unreadable
         ]
         self.passed_over += list(_passed_over(root, others, self.roots))
-        odd = (
-            []
-            if _is_unicode("".join(files))
-            else sorted(path for path in files if not _is_unicode(path))
-        )
+        # One text is quicker to look through than many paths.
+        if _is_unicode("".join(files)):
+            return files
+        odd = sorted(path for path in files if not _is_unicode(path))
         self.unusable += [
             Finding(os.path.join(root, path), left_out_file("its path is not UTF-8"))
             for path in odd
         ]
-        return (
-            {path: seen for path, seen in files.items() if path not in odd}
-            if odd
-            else files
-        )
+        return {path: seen for path, seen in files.items() if path not in odd}
+
+
+def _real_paths(root: str, files: Iterable[str]) -> dict[str, str]:
+    """The place of each file of a root on the disk, without links in the path of the root."""
+    place = os.path.realpath(root)
+    if os.path.isfile(root):
+        return dict.fromkeys(files, place)
+    return {path: f"{place}/{path}" for path in files}
 
 
 def _passed_over(

@@ -59,8 +59,8 @@ class Verdict(Struct, frozen=True):
     reason: str = ""
 
 
-class Told(Struct, frozen=True):
-    """What clients can see of the agents, in short."""
+class Visible(Struct, frozen=True):
+    """All that clients can see of the agents, as digests."""
 
     digest: str
     shown: dict[str, int]
@@ -70,15 +70,13 @@ class Told(Struct, frozen=True):
     ranks: dict[str, int]
     """The rank of the clearance that each address takes, where that is more than the lowest."""
 
-    def changed(self, after: "Told") -> frozenset[str]:
+    def changed(self, after: "Visible") -> frozenset[str]:
         """The addresses that came, went or give something else."""
-        addresses = self.shown.keys() | after.shown.keys()
-        return frozenset(
-            uri for uri in addresses if self.shown.get(uri) != after.shown.get(uri)
-        )
+        before_and_after = self.shown.items() ^ after.shown.items()
+        return frozenset(uri for uri, _ in before_and_after)
 
     def has(self, uri: str) -> bool:
-        """Whether a strict client sees something there."""
+        """True if a strict client sees something there."""
         return uri in self.shown and uri not in self.hidden
 
     def rank(self, uri: str) -> int | None:
@@ -86,7 +84,7 @@ class Told(Struct, frozen=True):
         return self.ranks.get(uri, 0) if uri in self.shown else None
 
 
-NOTHING: Final = Told("", {}, frozenset(), {})
+NOTHING: Final = Visible("", {}, frozenset(), {})
 
 
 def listed(row: tuple[Any, ...]) -> Listed:
@@ -167,7 +165,7 @@ def digests(connection: sqlite3.Connection) -> dict[str, str]:
     return {
         "listing": _listing_digest(connection, "1"),
         "strict": _listing_digest(connection, RESOLVES),
-        "shown": told(connection.execute(ADDRESSES)).digest,
+        "shown": read_visible(connection.execute(ADDRESSES)).digest,
     }
 
 
@@ -179,8 +177,8 @@ def _listing_digest(connection: sqlite3.Connection, condition: str) -> str:
     return digest.hexdigest()
 
 
-def told(rows: Iterable[tuple[str, str | None, int, int, int]]) -> Told:
-    """What clients can see, from rows of `ADDRESSES`."""
+def read_visible(rows: Iterable[tuple[str, str | None, int, int, int]]) -> Visible:
+    """All that clients can see, from rows of `ADDRESSES`."""
     digest = sha256()
     shown: dict[str, int] = {}
     ranks: dict[str, int] = {}
@@ -189,7 +187,8 @@ def told(rows: Iterable[tuple[str, str | None, int, int, int]]) -> Told:
         digest.update(msgspec.json.encode(row))
         found = [uri for uri in row[:2] if uri]
         shown.update(dict.fromkeys(found, row[2]))
-        hidden += [] if row[3] else found
+        if not row[3]:
+            hidden += found
         if row[4]:
             ranks.update(dict.fromkeys(found, row[4]))
-    return Told(digest.hexdigest(), shown, frozenset(hidden), ranks)
+    return Visible(digest.hexdigest(), shown, frozenset(hidden), ranks)

@@ -114,7 +114,7 @@ def keys_in_text(
         key_of: Finds the key that a line at the margin starts with; None for any other line.
     """
     keys = list(map(key_of, lines))
-    count = Counter(key for key in keys if key is not None)
+    count = Counter(keys)
     is_in_text, has_prose = False, False
     found = []
     for line, key, is_in_tag in zip(lines, keys, _lines_in_tags(lines), strict=True):

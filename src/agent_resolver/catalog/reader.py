@@ -18,7 +18,7 @@ from agent_resolver.schema.governing_key import governing_key_faults
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable, decode, unreadable
 from agent_resolver.schema.tool_list import tool_names
-from agent_resolver.schema.tree import Mapping, Node, Scalar, Sequence, located
+from agent_resolver.schema.tree import Item, Mapping, Node, Scalar, Sequence, located
 from agent_resolver.schema.yaml_tree import parse_yaml
 
 _MAX_NAME: Final = 200
@@ -34,9 +34,7 @@ def read_entry(raw: bytes, stem: str) -> Entry | Issue:
         text = decode(raw)
         document = split(text)
         if isinstance(document, Issue):
-            return (
-                document if _opens_late(text) else left_out(*_why_no_front_matter(text))
-            )
+            return _without_front_matter(text, document)
         tree, issues = _parse_or_repair(document.front_matter)
         name, noticed = _read_name(tree, stem)
     except Unreadable as stop:
@@ -114,6 +112,11 @@ def left_out(reason: str, hint: str = "") -> Issue:
     )
 
 
+def _without_front_matter(text: str, fault: Issue) -> Issue:
+    """The fault of a file whose front matter starts late; a hint for any other file without front matter."""
+    return fault if _opens_late(text) else left_out(*_why_no_front_matter(text))
+
+
 def _why_no_front_matter(text: str) -> tuple[str, str]:
     """The reason, and what to do if the file is meant to be an agent."""
     start = text.lstrip("\ufeff \t\r\n")
@@ -176,18 +179,14 @@ def _value_of_node(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of 
         case Scalar(value=int() | float() as number, source=source) if not isinstance(
             number, bool
         ):
-            return (
-                number
-                if {str(number), msgspec.json.encode(number).decode()} == {source}
-                else source
-            )
+            spellings = {str(number), msgspec.json.encode(number).decode()}
+            return number if spellings == {source} else source
     return node.value
 
 
 def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
-    # The last one counts where a key is repeated, as the warning of `_repeated_keys`
-    # says.
-    item = next((item for item in reversed(tree.items) if item.key == "name"), None)
+    """The name of an agent: the one that it states, or else, with a warning, the one of its file."""
+    item = _last_item(tree, "name")
     name = _scalar_text(item.value) if item else ""
     place = (item.line, item.column) if item else (1, 1)
     reason = refused_name(name) if name else ""
@@ -206,6 +205,12 @@ def _read_name(tree: Mapping, stem: str) -> tuple[str, list[Issue]]:
         column=place[1],
     )
     return stem, [by_file]
+
+
+def _last_item(tree: Mapping, key: str) -> Item | None:
+    # The last one counts where a key is repeated, as the warning of `_repeated_keys`
+    # says.
+    return next((item for item in reversed(tree.items) if item.key == key), None)
 
 
 def _repeated_keys(tree: Mapping) -> Iterator[Issue]:

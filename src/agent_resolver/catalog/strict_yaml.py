@@ -1,6 +1,7 @@
 """The rules of YAML 1.2 that libyaml does not hold a text to, so that other tools can read what this one writes."""
 
 from collections.abc import Iterator
+from itertools import repeat
 
 import yaml
 
@@ -68,12 +69,8 @@ def _continued_lines(text: str) -> Iterator[tuple[int, int]]:
             case yaml.CollectionEndEvent() if flow_starts:
                 start = flow_starts.pop()
                 if not flow_starts:
-                    yield from (
-                        (number, column) for number in range(start + 1, last.line + 1)
-                    )
+                    yield from zip(range(start + 1, last.line + 1), repeat(column))
             case yaml.CollectionEndEvent():
                 blocks.pop()
             case yaml.ScalarEvent() if event.style in {"'", '"'} and not flow_starts:
-                yield from (
-                    (number, column) for number in range(first.line + 1, last.line + 1)
-                )
+                yield from zip(range(first.line + 1, last.line + 1), repeat(column))
