@@ -321,18 +321,7 @@ class ServerSource:
                 for name, tool in listed.items()
                 if use.grant.tools is not None
             }
-            judged = {
-                name: self._judge(tool, digests.get(name, ""))
-                for name, tool in listed.items()
-            }
-            judged |= {
-                name: use.grant.refuse(name, is_repeated=True)
-                for name in connection.repeated
-            }
-            judged |= {
-                name: self._with_change(name, why)
-                for name, why in use.grant.refuse_removed(judged).items()
-            }
+            judged = self._judge_all(connection, digests)
             # Also for a call that is on its way, and waits until the tools are listed
             # again.
             connection.closed = {
@@ -360,10 +349,24 @@ class ServerSource:
             }
             self._registry.replace(self.name, tools, refusals)
 
+    def _judge_all(
+        self, connection: McpConnection, digests: Mapping[str, str]
+    ) -> dict[str, Refused | None]:
+        """The decision on each tool that the server lists, once or more often, and on each that it no longer has."""
+        grant = self.use.grant
+        judged = {
+            name: self._judge(tool, digests.get(name, ""))
+            for name, tool in connection.tools.items()
+        }
+        for name in connection.repeated:
+            judged[name] = grant.refuse(name, is_repeated=True)
+        for name, refused in grant.refuse_removed(judged).items():
+            judged[name] = self._with_change(name, refused)
+        return judged
+
     def _judge(self, tool: mcp_types.Tool, definition: str) -> Refused | None:
-        refused = self.use.grant.refuse(
-            tool.name, definition=definition
-        ) or _refuse_unusable_schema(tool)
+        refused = self.use.grant.refuse(tool.name, definition=definition)
+        refused = refused or _refuse_unusable_schema(tool)
         return self._with_change(tool.name, refused, tool)
 
     def _with_change(
@@ -484,10 +487,7 @@ def _decisions_body(
     use: ServerUse, judged: Mapping[str, Refused | None], digests: Mapping[str, str]
 ) -> dict[str, object]:
     """What a record says about the tools of a server: all of them in numbers and a digest, and the first by name."""
-    codes = {
-        name: refused.code.value if refused else "ADMITTED"
-        for name, refused in judged.items()
-    }
+    codes = {name: _decision_code(refused) for name, refused in judged.items()}
     decisions = sorted((code, printable(name)) for name, code in codes.items())
     named: dict[str, list[str]] = {}
     for code, name in decisions[:_MAX_NAMED]:
@@ -511,6 +511,10 @@ def _decisions_body(
     if changed:
         body["changed"] = dict(islice(changed.items(), _MAX_CHANGED))
     return body
+
+
+def _decision_code(refused: Refused | None) -> str:
+    return refused.code.value if refused else "ADMITTED"
 
 
 def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Descriptor:

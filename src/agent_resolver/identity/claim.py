@@ -114,11 +114,11 @@ def _text_or_empty(value: object) -> str:
 
 
 def _read_context_claims(claims: Claims) -> dict[str, str]:
-    """What the token states of each of `CONTEXT_CLAIMS`; empty where it states nothing that can be used."""
-    stated = {
-        name: _text_or_empty(_only_value(claims.get(name))) for name in CONTEXT_CLAIMS
-    }
-    stated = {name: text if text.strip() else "" for name, text in stated.items()}
+    """The text that the token states for each of `CONTEXT_CLAIMS`; empty for a claim that cannot be used."""
+    stated = {}
+    for name in CONTEXT_CLAIMS:
+        text = _text_or_empty(_only_value(claims.get(name)))
+        stated[name] = text if text.strip() else ""
     stated["clearance_level"] = _read_clearance(stated["clearance_level"]) or ""
     return stated
 

@@ -1,4 +1,4 @@
-"""Decides from its marks whether a token is an access token that anybody who bears it may use.
+"""Decides from its marks whether a token is an access token that every bearer may use.
 
 An ID token tells a program who signed in. It is shown around, and is signed with the same keys as an access token. By
 OpenID Connect it needs no mark, so a token without any mark of an access token is not taken for one.
@@ -27,13 +27,7 @@ def check_purpose(header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
         InvalidToken: It is one.
     """
     kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
-    # Keycloak has the same header for all its tokens, and says in the claim `typ` what
-    # each is; Cognito in `token_use`.
-    uses = {
-        str(claims[name]).lower()
-        for name in ("typ", "token_use", "token_type")
-        if claims.get(name) is not None
-    }
+    uses = _stated_uses(claims)
     token_use = str(claims.get("token_use", "access")).lower()
     is_for_other_use = bool(uses & _OTHER_USES) or token_use not in {"access", "id"}
     # RFC 8417, 2.2: what happened, as in a logout token.
@@ -58,6 +52,15 @@ def check_purpose(header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
             message,
             "ask the issuer for a bearer token, which is not bound",
         )
+
+
+def _stated_uses(claims: Mapping[str, Any]) -> set[str]:
+    """The words in the claims for the kind of a token, in small letters.
+
+    Keycloak has the same header for all its tokens, and states in the claim `typ` what each is; Cognito in `token_use`.
+    """
+    stated = (claims.get(name) for name in ("typ", "token_use", "token_type"))
+    return {str(use).lower() for use in stated if use is not None}
 
 
 def _is_like_an_id_token(claims: Mapping[str, Any], *, is_marked: bool) -> bool:

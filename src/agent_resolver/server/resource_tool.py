@@ -284,13 +284,15 @@ class ResourceTools:
                 "lock": None,
                 "requirements": [],
             }
-        return {
+        document: dict[str, object] = {
             "agent": definition.uri,
             "status": "resolved" if resolution.success else "unresolved",
             "lock": resolution.lockfile,
             "requirements": _requirement_documents(resolution),
-            **({} if resolution.success else {"failed": resolution.failures}),
         }
+        if not resolution.success:
+            document["failed"] = resolution.failures
+        return document
 
     def _view_of(self, caller: Caller) -> View:
         return View(is_strict=self._is_strict, clearance=caller.clearance)

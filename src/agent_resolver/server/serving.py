@@ -183,11 +183,12 @@ async def serve_session(
 
 
 def _keeping_of(session: Session, how: Serving, offer: "_Offer") -> Keeping:
-    """What this server shares with others: the state, where it uses the state at all."""
-    is_kept = offer.has_state or how.is_shared
+    """The things that this server shares with others: also the state, if it uses the state at all."""
+    if not offer.has_state and not how.is_shared:
+        return Keeping(channel=how.channel)
     return Keeping(
-        store=session.store if is_kept else None,
-        seal=session.seal if is_kept else None,
+        store=session.store,
+        seal=session.seal,
         is_shared=how.is_shared,
         channel=how.channel,
     )

@@ -8,7 +8,8 @@ of the same tool through the registry.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
@@ -17,8 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from msgspec import structs
 
-from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
-from agent_resolver.catalog.errors import BadCursor
+from agent_resolver.catalog.cursor import encode_cursor
 from agent_resolver.core.approval import refuse_words
 from agent_resolver.core.authorization import (
     is_cleared,
@@ -37,6 +37,7 @@ from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome
 from agent_resolver.schema.pending import PendingAction
 from agent_resolver.schema.state import FINISHED, PENDING, RUNS, Run
 from agent_resolver.server.call_result import make_result
+from agent_resolver.server.page import last_seen
 from agent_resolver.server.protocol_revision import is_modern
 from agent_resolver.server.run_tool import RUN_AGENT
 from agent_resolver.server.task_run import TaskRun, TaskRuns
@@ -106,11 +107,9 @@ class Tasks:
 
     def handle_for(self, ctx: Context, tool: Descriptor | None) -> RunHandle | None:
         """A handle if a call of this tool starts a run, and the client can take a task for its result."""
-        return (
-            RunHandle()
-            if tool is not None and starts_run(tool) and _has_extension(ctx)
-            else None
-        )
+        if tool is not None and starts_run(tool) and _has_extension(ctx):
+            return RunHandle()
+        return None
 
     def left_alone(self, context: CallContext, handle: RunHandle) -> CallContext:
         """The context of a call that its caller does not wait for; the extension has no progress for such calls."""
@@ -134,7 +133,10 @@ class Tasks:
     async def get(
         self, ctx: Context, params: types.GetTaskRequestParams
     ) -> dict[str, Any]:
-        """How far a task is; its result once it has ended. A run that can go on, and that no process has, goes on."""
+        """The state of a task, with its result once it has ended.
+
+        A run that can go on, and that no process has, goes on here.
+        """
         caller = self._require_caller(ctx, "tasks/get")
         listed, run = await self._own_run(params.task_id, caller)
         row = listed.row
@@ -168,8 +170,8 @@ class Tasks:
         if _can_ask(ctx) and self._may_answer(question, caller):
             asked[question.id] = _elicitation(question)
         command = "approve" if question.type == "APPROVAL" else "answer"
-        told = f"{question.type}_REQUIRED: {question.message}"
-        task = _task_of(row, "input_required", told, poll_ms=_POLL_PERSON_MS)
+        message = f"{question.type}_REQUIRED: {question.message}"
+        task = _task_of(row, "input_required", message, poll_ms=_POLL_PERSON_MS)
         known = {
             "id": question.id,
             "type": question.type,
@@ -197,36 +199,26 @@ class Tasks:
                 "Callers without a token cannot be told apart, and have no list",
             )
         listing = digest(["tasks", caller.id, caller.issuer])
-        last = ""
-        if params is not None and params.cursor:
-            try:
-                last = decode_cursor(params.cursor, listing)
-            except BadCursor as error:
-                raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        last = last_seen(params, listing)
+        page, end = await self._store.read(partial(self._page_of, caller, last))
+        tasks = [_task_of(row, status, row.agent) for row, status in page]
+        more = {"nextCursor": encode_cursor(listing, end)} if end else {}
+        return {"tasks": tasks, **more}
+
+    def _page_of(
+        self, caller: Caller, last: str | None, snapshot: Snapshot
+    ) -> tuple[Sequence[tuple[Run, str]], str]:
+        """The caller's next tasks with their status, and the id of the last run if there are more of them."""
+        if last and snapshot.get(RUNS, last) is None:
+            raise MCPError(types.INVALID_PARAMS, "Bad cursor: the listing has changed")
         owned = {"caller": caller.id, "issuer": caller.issuer}
-
-        def read(snapshot: Snapshot) -> tuple[list[tuple[Run, str]], str]:
-            if last and snapshot.get(RUNS, last) is None:
-                raise MCPError(
-                    types.INVALID_PARAMS, "Bad cursor: the listing has changed"
-                )
-            rows = snapshot.find(
-                RUNS, owned, after=(last,) if last else None, limit=_PAGE + 1
-            )
-            page = rows[:_PAGE]
-            found = [
-                (row, _listed_status(row, snapshot))
-                for row in page
-                if self._is_task(row)
-            ]
-            return found, page[-1].id if len(rows) > _PAGE else ""
-
-        found, end = await self._store.read(read)
-        tasks = [_task_of(row, status, row.agent) for row, status in found]
-        return {
-            "tasks": tasks,
-            **({"nextCursor": encode_cursor(listing, end)} if end else {}),
-        }
+        after = (last,) if last else None
+        rows = snapshot.find(RUNS, owned, after=after, limit=_PAGE + 1)
+        page = rows[:_PAGE]
+        found = [
+            (row, _listed_status(row, snapshot)) for row in page if self._is_task(row)
+        ]
+        return found, page[-1].id if len(rows) > _PAGE else ""
 
     # Changing -------------------------------------------------------------------------
 
@@ -242,12 +234,10 @@ class Tasks:
             )
         listed, run = await self._own_run(params.task_id, caller)
         question = run.question
-        words = (
-            None
-            if question is None
-            else _words_of(params.input_responses.get(question.id))
-        )
-        if question is None or words is None or not self._may_answer(question, caller):
+        if question is None:
+            return {}
+        words = _words_of(params.input_responses.get(question.id))
+        if words is None or not self._may_answer(question, caller):
             return {}
         context = structs.replace(
             self._context,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -14,8 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from msgspec import UNSET, structs
 
-from agent_resolver.catalog.cursor import decode_cursor, encode_cursor
-from agent_resolver.catalog.errors import BadCursor
+from agent_resolver.catalog.cursor import encode_cursor
 from agent_resolver.core.wire_name import from_wire_name, to_wire_name
 from agent_resolver.registry.call import MAX_ID
 from agent_resolver.registry.registry import ToolRegistry
@@ -23,8 +22,9 @@ from agent_resolver.registry.tool import CallContext, Progress
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.descriptor import Descriptor
-from agent_resolver.schema.outcome import Failed, FailureCode
+from agent_resolver.schema.outcome import Failed, FailureCode, Outcome
 from agent_resolver.server.call_result import TRACE_KEY, make_result
+from agent_resolver.server.page import last_seen
 from agent_resolver.server.resource import TTL_MS, limit_of
 from agent_resolver.server.task import Tasks, run_or_outcome, starts_run
 from agent_resolver.server.waiting_call import WaitingCalls
@@ -109,18 +109,10 @@ class RegistryTools:
         tag = _text_in_meta(ctx, TAG_KEY)
         tools = self._registry.list(tag, caller=self.caller_of(ctx))
         listing = digest([tool.id for tool in tools])
-        start = 0
-        if params and params.cursor:
-            try:
-                last = decode_cursor(params.cursor, listing)
-            except BadCursor as error:
-                raise MCPError(types.INVALID_PARAMS, str(error)) from None
-            start = next(
-                (place for place, tool in enumerate(tools, 1) if tool.id == last),
-                len(tools),
-            )
+        start = _place_after(tools, last_seen(params, listing))
         page = tools[start : start + limit]
         has_more = start + limit < len(tools)
+        next_cursor = encode_cursor(listing, page[-1].id) if has_more else None
         meta: dict[str, Any] = {
             "agent-resolver/total": len(tools),
             "agent-resolver/count": len(page),
@@ -132,7 +124,7 @@ class RegistryTools:
                 _make_mcp_tool(tool, is_task=bool(self.tasks) and starts_run(tool))
                 for tool in page
             ],
-            next_cursor=encode_cursor(listing, page[-1].id) if has_more else None,
+            next_cursor=next_cursor,
             # Clients keep listings without what they asked by: part of one must not
             # stand for the whole.
             ttl_ms=TTL_MS if tag is None else 0,
@@ -150,7 +142,8 @@ class RegistryTools:
         tool_id = from_wire_name(params.name, self._known_ids())
         if tool_id is None:
             raise _unknown_tool(params.name, _trace_of(ctx, None)[1])
-        call = (caller.id, tool_id, params.arguments or {})
+        arguments = params.arguments or {}
+        call = (caller.id, tool_id, arguments)
         waiting = await self._waiting.trace_of(*call)
         parent, trace_id = _trace_of(ctx, waiting)
         given_up = asyncio.Event()
@@ -164,36 +157,38 @@ class RegistryTools:
             progress=_progress_to_client(ctx),
             given_up=given_up,
         )
-        handle = (
-            self.tasks.handle_for(ctx, self._registry.get(tool_id))
-            if self.tasks
-            else None
-        )
         try:
-            if self.tasks and handle:
-                context = self.tasks.left_alone(context, handle)
-                calling = self._registry.start_call(
-                    tool_id, params.arguments or {}, context
-                )
-                if run := await run_or_outcome(calling, handle):
-                    return await self.tasks.created(run)
-                outcome = await calling
-            else:
-                outcome = await self._registry.call(
-                    tool_id, params.arguments or {}, context
-                )
+            outcome = await self._call_or_start(ctx, tool_id, arguments, context)
         except asyncio.CancelledError:
             # The client cancelled its request, or is gone: a tool that can end early
             # does so.
             given_up.set()
             raise
+        if isinstance(outcome, dict):
+            return outcome
         if _text_in_meta(ctx, TRACE_KEY) is None:
             await self._waiting.note(*call, outcome, waiting)
         if isinstance(outcome, Failed) and outcome.code is FailureCode.UNKNOWN_TOOL:
             raise _unknown_tool(params.name, outcome.trace_id)
-        if isinstance(outcome, Failed) and _is_about_arguments(outcome):
-            outcome = _for_a_model(outcome, tool_id, params.name)
+        outcome = _with_served_name(outcome, tool_id, params.name)
         return make_result(outcome, parent, _trace_state_of(ctx) if parent else "")
+
+    async def _call_or_start(
+        self,
+        ctx: Context,
+        tool_id: str,
+        arguments: dict[str, Any],
+        context: CallContext,
+    ) -> Outcome | dict[str, Any]:
+        """The outcome of a call; or the task for a run that it started, if the client can take one."""
+        tasks = self.tasks
+        handle = tasks.handle_for(ctx, self._registry.get(tool_id)) if tasks else None
+        if tasks is None or handle is None:
+            return await self._registry.call(tool_id, arguments, context)
+        context = tasks.left_alone(context, handle)
+        calling = self._registry.start_call(tool_id, arguments, context)
+        run = await run_or_outcome(calling, handle)
+        return await tasks.created(run) if run else await calling
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """The schema of a tool's arguments, for the SDK."""
@@ -207,6 +202,14 @@ class RegistryTools:
             yield tool.id
         for refused in self._registry.refused():
             yield refused.id
+
+
+def _place_after(tools: Sequence[Descriptor], last: str | None) -> int:
+    """The number of tools that a client has seen, up to and with the last one; all of them if that one is gone."""
+    if last is None:
+        return 0
+    places = (place for place, tool in enumerate(tools, 1) if tool.id == last)
+    return next(places, len(tools))
 
 
 def _unknown_tool(name: str, trace_id: str) -> MCPError:
@@ -247,9 +250,8 @@ def _trace_of(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
     taken to go on with the trace under which the call is `waiting`.
     """
     given = (ctx.meta or {}).get("traceparent")
-    parent = (
-        parse_parent(given) if isinstance(given, str) else None
-    )  # Others are to be ignored, says W3C.
+    # W3C: a value of another form is to be ignored.
+    parent = parse_parent(given) if isinstance(given, str) else None
     named = _text_in_meta(ctx, TRACE_KEY)
     if named is not None and not parse_trace_id(named):
         message = (
@@ -258,9 +260,8 @@ def _trace_of(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
         raise MCPError(types.INVALID_PARAMS, message, {"key": TRACE_KEY})
     named = named or waiting
     if parent and (not named or parse_trace_id(named) == parent.trace_id):
-        return format_parent(
-            parent.trace_id, parent.span_id, parent.flags
-        ), f"{parent.trace_id:032x}"
+        own = format_parent(parent.trace_id, parent.span_id, parent.flags)
+        return own, f"{parent.trace_id:032x}"
     return None, named or secrets.token_hex(16)
 
 
@@ -307,10 +308,11 @@ def _make_mcp_tool(descriptor: Descriptor, *, is_task: bool) -> types.Tool:
     if is_task:
         meta[TASK_KEY] = True
     name = to_wire_name(descriptor.id)
+    # People see in the client what the trail and the inbox call the tool.
+    title = descriptor.id if name != descriptor.id else None
     return types.Tool(
         name=name,
-        # What people see in the client is then what the trail and the inbox call it.
-        title=descriptor.id if name != descriptor.id else None,
+        title=title,
         description=descriptor.description,
         input_schema=descriptor.input_schema,
         output_schema=_output_schema(descriptor.output_schema),
@@ -354,8 +356,10 @@ def _is_about_arguments(outcome: Failed) -> bool:
     return outcome.code is FailureCode.INPUT_VALIDATION_FAILED and bool(outcome.details)
 
 
-def _for_a_model(outcome: Failed, tool_id: str, name: str) -> Failed:
-    """A failure over arguments, which a model mends: it knows the tool by its served name, and no command."""
+def _with_served_name(outcome: Outcome, tool_id: str, name: str) -> Outcome:
+    """The outcome; a failure over arguments is worded for a model, which knows no command, and only the served name."""
+    if not isinstance(outcome, Failed) or not _is_about_arguments(outcome):
+        return outcome
     return structs.replace(
         outcome,
         message=outcome.message.replace(tool_id, name),

@@ -1,4 +1,4 @@
-"""How the server is reached: over stdio, or at an address."""
+"""Serves clients over stdio, or at an address."""
 
 import asyncio
 import logging
@@ -28,6 +28,7 @@ from agent_resolver.storage.port import Store
 from agent_resolver.storage.seal import AesSeal
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from agent_resolver.server.auth import Authentication
@@ -41,11 +42,11 @@ DRAIN_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
 
 Beside = Callable[[], Coroutine[Any, Any, None]]
-"""What runs as long as the server does."""
+"""Work that runs as long as the server does."""
 
 
 class Keeping(Struct, frozen=True, kw_only=True):
-    """What a server shares with the others of its project."""
+    """The things that a server shares with the others of its project."""
 
     store: Store | None = None
     """The state; None for a server that is alone."""
@@ -63,10 +64,10 @@ async def serve_stdio(
     wire: tuple[Input, Output],
     on_interrupt: Callable[[], None],
 ) -> None:
-    """Serve the one client at the other end of stdin and stdout, until it closes them or somebody interrupts.
+    """Serve the one client at the other end of stdin and stdout, until it closes them or the operator interrupts.
 
     Raises:
-        OSError: What it is sent cannot be written.
+        OSError: An answer cannot be written.
     """
     try:
         async with (
@@ -92,11 +93,9 @@ async def serve_stdio(
 
 
 def _first_error(error: Exception) -> Exception:
-    return (
-        _first_error(error.exceptions[0])
-        if isinstance(error, ExceptionGroup)
-        else error
-    )
+    if isinstance(error, ExceptionGroup):
+        return _first_error(error.exceptions[0])
+    return error
 
 
 async def serve_http(  # noqa: PLR0913 - each is one part of the server
@@ -128,14 +127,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
             yield
 
     known = (*_loopback_names(listening), *names)
-    hosts = [pattern for name in known for pattern in (name, f"{name}:*")]
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=hosts,
-        allowed_origins=[
-            f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")
-        ],
-    )
+    security = _security_of(known)
     keeping = keeping or Keeping()
     sessions = SharedSessions(
         server,
@@ -171,11 +163,8 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
         await drain.begin(running.servers)
         notices.close()
         await sessions.close_streams()
-        state = running.server_state
         with anyio.move_on_after(DRAIN_SECONDS):
-            # Connections that are not used are closed by uvicorn after some seconds.
-            while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn says nothing when they end
-                await anyio.sleep(_LOOK_SECONDS)
+            await _until_idle(running)
         end()
 
     async with anyio.create_task_group() as group:
@@ -195,6 +184,24 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
             group.start_soon(_when_left_alone, keeping.channel, stop)
         await running.serve([listening])
         group.cancel_scope.cancel()
+
+
+async def _until_idle(running: "uvicorn.Server") -> None:
+    """Wait until every connection is closed; uvicorn closes those that are not used after some seconds."""
+    state = running.server_state
+    while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn says nothing when they end
+        await anyio.sleep(_LOOK_SECONDS)
+
+
+def _security_of(names: Sequence[str]) -> TransportSecuritySettings:
+    """The rules for `Host` and `Origin` of a request: only these names, at any port."""
+    hosts = [pattern for name in names for pattern in (name, f"{name}:*")]
+    schemes = ("http", "https")
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in schemes],
+    )
 
 
 def _loopback_names(listening: socket.socket) -> list[str]:

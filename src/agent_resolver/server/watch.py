@@ -89,11 +89,15 @@ async def _watch_folders(folders: Sequence[str]) -> AsyncIterator[bool]:
         async for changes in found:
             yield bool(changes) or is_first
             is_first = False
-            if _inodes_of(folders) != places or not {
-                path for _, path in changes
-            }.isdisjoint(folders):
+            changed = {path for _, path in changes}
+            if _inodes_of(folders) != places or not changed.isdisjoint(folders):
                 return
 
 
 def _inodes_of(folders: Sequence[str]) -> list[int | None]:
-    return [seen[2] if seen else None for seen in map(identity_of, folders)]
+    return list(map(_inode_of, folders))
+
+
+def _inode_of(folder: str) -> int | None:
+    seen = identity_of(folder)
+    return seen[2] if seen else None
