@@ -63,7 +63,7 @@ def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> 
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """What tells whether a file changed after it was read; None if that could not be told later.
+    """Returns a stamp that shows later if a file has changed since it was read; None if it could not show that.
 
     Take it before the file is read. The time of its last change cannot be set back as that of its content can. A file
     that changed a moment ago has none: another change within one tick of the clock would leave the same stamp.
@@ -95,7 +95,7 @@ def read_head(path: str, size: int) -> bytes | None:
 
 
 def same_content(path: str, content: Iterable[bytes]) -> bool:
-    """Whether a file is there and holds exactly `content`."""
+    """True if a file is there and holds exactly `content`."""
     try:
         with open_regular(path) as file:
             return all(
@@ -108,7 +108,7 @@ def same_content(path: str, content: Iterable[bytes]) -> bool:
 
 
 def write_atomic(path: str, content: Iterable[bytes]) -> bool:
-    """Replace a file by `content`, whole or not at all; whether that changed anything.
+    """Replace a file by `content`, whole or not at all; True if that changed anything.
 
     1. Missing folders are made; a symbolic link keeps pointing where it points.
     2. The content goes to a temporary file beside the target.
@@ -141,7 +141,7 @@ class Batch:
         *,
         is_private: bool = False,
     ) -> bool:
-        """Write one file; whether that will change anything. Of two writes to one file the later counts.
+        """Write one file; True if that will change anything. Of two writes to one file the later counts.
 
         A file that is there keeps its mode; one that is not gets `new_mode`, less what the user's mask takes away. One
         that is private can be read and written by its owner alone, also where others could read what was there.
@@ -161,18 +161,7 @@ class Batch:
             # Never wider than in the end: what is private must not be readable while it
             # is written.
             file = create_beside(target, new_mode & most if mode is None else mode)
-            try:
-                with file:
-                    for piece in content:
-                        _write_piece(file, piece)
-                    is_same = may_stay and _has_same_bytes(file, target)
-                if mode is not None and not is_same:
-                    os.chmod(file.name, mode)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-            if is_same:
-                os.unlink(file.name)
+            if not _fill(file, content, mode, unlike=target if may_stay else None):
                 return False
             self._staged[target] = (path, file.name)
         return True
@@ -183,7 +172,7 @@ class Batch:
             os.unlink(staged[1])
 
     def _target(self, path: str) -> str:
-        """Where the file really is; its folder is made if it is not there, and looked at only once."""
+        """The real path of the file; its folder is made if it is not there, and looked at only once."""
         folder, name = os.path.split(path)
         if folder not in self._folders:
             self._folders[folder] = os.path.realpath(folder)
@@ -215,15 +204,37 @@ class Batch:
             sync_folder(folder)
 
 
+def _fill(
+    temporary: FileIO,
+    content: Iterable[bytes],
+    mode: int | None,
+    *,
+    unlike: str | None,
+) -> bool:
+    """Write a temporary file; False, and the file is removed, if the one at `unlike` has the same bytes already."""
+    try:
+        with temporary:
+            for piece in content:
+                _write_piece(temporary, piece)
+            is_same = unlike is not None and _has_same_bytes(temporary, unlike)
+        if mode is not None and not is_same:
+            os.chmod(temporary.name, mode)
+    except BaseException:
+        os.unlink(temporary.name)
+        raise
+    if is_same:
+        os.unlink(temporary.name)
+    return not is_same
+
+
 def _flush_all(files: Sequence[tuple[str, str]]) -> None:
     """Have these files on the disk, each given as what to call it and where it is; many of them side by side."""
     if len(files) < _MANY:
         for path, temporary in files:
             _flush_to_disk(path, temporary)
         return
-    from concurrent.futures import (
-        ThreadPoolExecutor,
-    )  # Slow to import, and rarely needed.
+    # Slow to import, and rarely needed.
+    from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_FLUSHES_AT_ONCE) as pool:
         for _ in pool.map(lambda file: _flush_to_disk(*file), files):
@@ -314,7 +325,7 @@ def _temporary_name(name: str, attempt: int) -> str:
 
 @cache
 def _process_space() -> str:
-    """What tells apart where numbers of processes mean different processes: two containers may share a folder."""
+    """Names the space in which a number means one process: two containers may share a folder, and count from 1 each."""
     import zlib  # Only where something is written.
 
     try:

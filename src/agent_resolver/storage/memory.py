@@ -245,18 +245,11 @@ class _MemoryTransaction:
             (key, kept) for key, kept in rows.items() if _has_values(kept.row, wanted)
         ]
         if table.order == "key":
-            keyed = [
-                (key, kept.row) for key, kept in fitting if after is None or key > after
-            ]
-            in_order = sorted(keyed, key=lambda item: item[0], reverse=is_reversed)
-            return [row for _, row in in_order[:limit]]
-        last_before = rows.get(after) if after else None
-        first = last_before.place + 1 if last_before else 0
-        # A row that was put back by an undo comes last in the dictionary, and has its
-        # old place.
-        placed = [kept for _, kept in fitting if kept.place >= first]
-        by_place = sorted(placed, key=lambda kept: kept.place, reverse=is_reversed)
-        return [kept.row for kept in by_place[:limit]]
+            in_order = _by_key(fitting, after, is_reversed=is_reversed)
+        else:
+            last_before = rows.get(after) if after else None
+            in_order = _by_place(fitting, last_before, is_reversed=is_reversed)
+        return [kept.row for kept in in_order[:limit]]
 
     def records(
         self, run: str | None = None, last: int | None = None
@@ -309,6 +302,26 @@ class _MemoryTransaction:
 
 def _heads_of(records: list[AuditRecord]) -> dict[str, Head]:
     return {record.run: Head(record.sequence, record.hash) for record in records}
+
+
+def _by_key(
+    fitting: list[tuple[Key, _Kept]], after: Key | None, *, is_reversed: bool
+) -> list[_Kept]:
+    """The rows whose keys come after this one, in the order of their keys."""
+    keyed = [item for item in fitting if after is None or item[0] > after]
+    keyed.sort(key=lambda item: item[0], reverse=is_reversed)
+    return [kept for _, kept in keyed]
+
+
+def _by_place(
+    fitting: list[tuple[Key, _Kept]], last_before: _Kept | None, *, is_reversed: bool
+) -> list[_Kept]:
+    """The rows that were first put after this one, in the order of that."""
+    first = last_before.place + 1 if last_before else 0
+    # A row that was put back by an undo comes last in the dictionary, and has its old
+    # place.
+    placed = [kept for _, kept in fitting if kept.place >= first]
+    return sorted(placed, key=lambda kept: kept.place, reverse=is_reversed)
 
 
 def _has_values(row: Any, wanted: Mapping[str, object]) -> bool:  # noqa: ANN401 - a row of any table

@@ -44,7 +44,7 @@ class ListedRun(Struct, frozen=True, kw_only=True):
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs are asked for."""
+    """The runs that a caller asks for."""
 
     status: ShownStatus | None = None
     agent: str = ""
@@ -78,19 +78,9 @@ async def list_runs(
         limit: The most runs that are returned.
         may_read: The runs that are there for the person who asks; None for all.
     """
-
-    def read(snapshot: Snapshot) -> tuple[list[Run], dict[str, LeaseRow | None]]:
-        # Of the newest runs all may be those of others.
-        rows = _rows(snapshot, chosen, limit if may_read is None else None)
-        rows = [row for row in rows if may_read is None or may_read(row)]
-        held = {
-            row.id: snapshot.get(LEASES, lease_name(row.id))
-            for row in rows
-            if row.status in _IN_A_PROCESS
-        }
-        return rows, held
-
-    rows, leases = await store.read(read)
+    rows, leases = await store.read(
+        lambda snapshot: _rows_and_leases(snapshot, chosen, limit, may_read)
+    )
     free = _free_runs(store, leases, seconds)
     judged = [(row, _shown_status(row, is_free=row.id in free)) for row in rows]
     # `running` and `interrupted` are the same in rows: which of both it is shows only
@@ -102,17 +92,13 @@ async def list_runs(
     actions = await store.read(
         lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting}
     )
-    return [
-        ListedRun(
-            row=row,
-            status=status,
-            action=actions.get(row.waits_for or ""),
-            crashes=_count_crashes(leases.get(row.id))
-            if status == "interrupted"
-            else 0,
-        )
-        for row, status in found
-    ]
+    listed = []
+    for row, status in found:
+        is_interrupted = status == "interrupted"
+        crashes = _count_crashes(leases.get(row.id)) if is_interrupted else 0
+        action = actions.get(row.waits_for or "")
+        listed.append(ListedRun(row=row, status=status, action=action, crashes=crashes))
+    return listed
 
 
 async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | None:
@@ -134,6 +120,25 @@ async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | Non
     return ListedRun(
         row=row, status=_shown_status(row, is_free=run in free), action=action
     )
+
+
+def _rows_and_leases(
+    snapshot: Snapshot,
+    chosen: RunFilter,
+    limit: int | None,
+    may_read: Callable[[Run], bool] | None,
+) -> tuple[list[Run], dict[str, LeaseRow | None]]:
+    """The rows that may fit and may be read, and the leases of those that a process has."""
+    # All of the newest runs may be ones that the caller may not read.
+    rows = _rows(snapshot, chosen, limit if may_read is None else None)
+    if may_read is not None:
+        rows = list(filter(may_read, rows))
+    leases = {
+        row.id: snapshot.get(LEASES, lease_name(row.id))
+        for row in rows
+        if row.status in _IN_A_PROCESS
+    }
+    return rows, leases
 
 
 def _rows(snapshot: Snapshot, chosen: RunFilter, limit: int | None) -> list[Run]:

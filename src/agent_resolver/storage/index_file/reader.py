@@ -340,7 +340,8 @@ def _unpacked(candidates: bytes, total: int, *, is_list: bool) -> int:
 
 
 def _quoted(path: str) -> str:
-    return "".join(
-        chr(byte) if byte in _UNRESERVED else f"%{byte:02x}"
-        for byte in os.fsencode(os.path.abspath(path))
-    )
+    return "".join(map(_quoted_byte, os.fsencode(os.path.abspath(path))))
+
+
+def _quoted_byte(byte: int) -> str:
+    return chr(byte) if byte in _UNRESERVED else f"%{byte:02x}"

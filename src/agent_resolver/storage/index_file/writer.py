@@ -61,7 +61,7 @@ class BuiltFrom(Struct, frozen=True, kw_only=True):
 
 
 class CacheStamp(Struct, frozen=True):
-    """Which state of its source a cache was made of, and when that was read, in nanoseconds."""
+    """The state of its source that a cache was made of, and the time when that was read, in nanoseconds."""
 
     stamp: tuple[int, ...]
     read_at: int
@@ -112,32 +112,7 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.execute("BEGIN")
-        for statement in (TABLES + (PLACE_TABLE if cache else ENTRY_TABLE)).split(";"):
-            connection.execute(statement)
-        files = tuple(each.file for each in sources)
-        salt = salt_of(files, cache.stamp if cache else ())
-        sizes = _write_categories(connection, categories, salt)
-        places = [list(entry_places(each.raw)) for each in sources]
-        _insert(connection, "source", 3, _source_rows(sources, salt))
-        if cache is None:
-            _insert(connection, "entry", 7, _entry_rows(servers, sources, places, salt))
-        else:
-            in_order = (places[source][position] for _, source, position in servers)
-            _insert(connection, "place", 3, _place_rows(in_order, sources[0].raw, salt))
-        about = About(
-            servers=len(servers),
-            sources=files,
-            stamp=cache.stamp if cache else (),
-            read_at=cache.read_at if cache else 0,
-            **sizes,
-        )
-        content = msgspec.json.encode(about)
-        _insert(
-            connection,
-            "about",
-            3,
-            [(0, content.decode(), checksum("about", 0, content, salt=NO_SALT))],
-        )
+        _write_tables(connection, sources, servers, categories, cache)
         connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
         raise OSError(None, str(error)) from error
@@ -145,6 +120,40 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
         connection.close()
     with open(path, "r+b") as file:
         os.pwrite(file.fileno(), _VERSION.to_bytes(4, "big"), _VERSION_AT)
+
+
+def _write_tables(
+    connection: sqlite3.Connection,
+    sources: Sequence[BuiltFrom],
+    servers: Sequence[tuple[Server, int, int]],
+    categories: dict[str, CategoryCandidates],
+    cache: CacheStamp | None,
+) -> None:
+    """Make the tables and fill them; of each server its source and its position there are given."""
+    own_table = PLACE_TABLE if cache else ENTRY_TABLE
+    for statement in (TABLES + own_table).split(";"):
+        connection.execute(statement)
+    files = tuple(each.file for each in sources)
+    stamp = cache.stamp if cache else ()
+    salt = salt_of(files, stamp)
+    sizes = _write_categories(connection, categories, salt)
+    places = [list(entry_places(each.raw)) for each in sources]
+    _insert(connection, "source", 3, _source_rows(sources, salt))
+    if cache is None:
+        _insert(connection, "entry", 7, _entry_rows(servers, sources, places, salt))
+    else:
+        in_order = (places[source][position] for _, source, position in servers)
+        _insert(connection, "place", 3, _place_rows(in_order, sources[0].raw, salt))
+    about = About(
+        servers=len(servers),
+        sources=files,
+        stamp=stamp,
+        read_at=cache.read_at if cache else 0,
+        **sizes,
+    )
+    content = msgspec.json.encode(about)
+    seal = checksum("about", 0, content, salt=NO_SALT)
+    _insert(connection, "about", 3, [(0, content.decode(), seal)])
 
 
 def _insert(

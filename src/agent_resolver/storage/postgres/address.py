@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import psycopg
@@ -57,7 +57,7 @@ class Unencrypted(UnreadableFile):
 
 
 class PostgresAddress:
-    """Where a database is and who connects to it; its name leaves out what is secret."""
+    """The address of a database and of the user who connects to it; its name leaves out what is secret."""
 
     def __init__(
         self,
@@ -79,26 +79,13 @@ class PostgresAddress:
             Unencrypted: It leads to another machine, without TLS and without saying that this is meant.
         """
         given = _parse(url)
-        defaults = {
-            option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()
-        }
-        known = {
-            key: value.decode() for key, value in defaults.items() if value
-        } | given
+        known = _libpq_defaults() | given
         hosts = (known.get("host") or known.get("hostaddr") or "").split(",")
+        numbers = known.get("hostaddr", "").split(",")
         # A name that says it is this machine is not enough: libpq connects to the
         # number beside it.
-        self.is_remote = any(
-            not _is_here(host)
-            for host in (*hosts, *known.get("hostaddr", "").split(","))
-        )
-        database = known.get("dbname") or known.get("user") or "postgres"
-        named = [
-            f"{host or 'localhost'}:{known.get('port') or _PORT}"
-            for host in hosts
-            if not host.startswith("/")
-        ]
-        self.name = f"postgresql://{','.join(named)}/{database}"
+        self.is_remote = not all(map(_is_here, (*hosts, *numbers)))
+        self.name = _public_name(known, hosts)
         if self.is_remote:
             self._require_tls(given, environment)
         if password is not None:
@@ -129,6 +116,24 @@ class PostgresAddress:
                 given["sslrootcert"] = "system"
         elif mode not in _ENCRYPTED | {"disable"}:
             raise Unencrypted(self.name)
+
+
+def _libpq_defaults() -> dict[str, str]:
+    """The parts of an address that libpq takes from the environment or has built in."""
+    defaults = {
+        option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()
+    }
+    return {key: value.decode() for key, value in defaults.items() if value}
+
+
+def _public_name(known: Mapping[str, str], hosts: Sequence[str]) -> str:
+    """The database as messages name it: no user, no password, no socket's folder."""
+    port = known.get("port") or _PORT
+    named = [
+        f"{host or 'localhost'}:{port}" for host in hosts if not host.startswith("/")
+    ]
+    database = known.get("dbname") or known.get("user") or "postgres"
+    return f"postgresql://{','.join(named)}/{database}"
 
 
 def _parse(url: str) -> dict[str, str]:
@@ -165,7 +170,7 @@ def _parse(url: str) -> dict[str, str]:
 
 
 def _own_root() -> str:
-    """Where libpq looks for the certificates of authorities that a user trusts."""
+    """The file in which libpq looks for the certificates of the authorities that a user trusts."""
     return os.path.join(os.path.expanduser("~"), ".postgresql", "root.crt")
 
 

@@ -126,16 +126,19 @@ class PostgresTransaction(SqlTransaction):
             self.connection.execute(
                 "DELETE FROM wake WHERE position <= ?", (max(removing) - MOST_WAKES,)
             )
-        told = sorted(
-            {topic if len(topic.encode()) <= _MAX_PAYLOAD else "" for topic in topics}
-        )
+        payloads = sorted(set(map(_payload, topics)))
         self.connection.execute(
             "SELECT pg_notify(?, topic) FROM unnest(?::text[]) AS topic",
-            (CHANNEL, told),
+            (CHANNEL, payloads),
         )
 
     def _make_lent(self) -> LentPostgresConnection:
         return LentPostgresConnection(cast("PostgresConnection", self.connection).raw)
+
+
+def _payload(topic: str) -> str:
+    """The topic, as a notification carries it: empty, for any topic, if it is too long for one."""
+    return topic if len(topic.encode()) <= _MAX_PAYLOAD else ""
 
 
 def _without_zeros(row: Row) -> Row:

@@ -111,8 +111,7 @@ def count_rows(
     """
     table.check_columns(frozenset(where))
     conditions = [
-        f"{name} IS NULL" if value is None else f"{name} = ?"
-        for name, value in where.items()
+        _is_value(name, is_empty=value is None) for name, value in where.items()
     ]
     condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     given = [value for value in where.values() if value is not None]
@@ -138,16 +137,21 @@ def _find_statement(  # noqa: PLR0913 - the parts of a statement
         ValueError: No index has exactly these columns.
     """
     table.check_columns(frozenset(where))
-    conditions = [
-        f"{name} IS NULL" if name in empty else f"{name} = ?" for name in where
-    ]
+    conditions = [_is_value(name, is_empty=name in empty) for name in where]
     if has_after:
         conditions.append(_comes_after(table))
     condition = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     columns = ("position",) if table.order == "put" else table.key
-    order = ", ".join(f"{name} DESC" if is_reversed else name for name in columns)
+    direction = " DESC" if is_reversed else ""
+    order = ", ".join(f"{name}{direction}" for name in columns)
     bound = " LIMIT ?" if has_limit else ""
     return f"SELECT {', '.join(table.columns)} FROM {table.name} {condition} ORDER BY {order}{bound}"  # noqa: S608
+
+
+def _is_value(name: str, *, is_empty: bool) -> str:
+    """The condition that a column has the value of a parameter, or is empty."""
+    # Nothing equals NULL in SQL, NULL included.
+    return f"{name} IS NULL" if is_empty else f"{name} = ?"
 
 
 def _comes_after(table: Table[Row]) -> str:

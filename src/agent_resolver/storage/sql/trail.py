@@ -1,6 +1,6 @@
 """The audit trail in the tables of a state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -91,11 +91,8 @@ def append_records(  # noqa: PLR0913 - what a trail is, and what is added to it
         seal = _trusted_seal(connection, path, key, last, lock)
     # A seal that is the same has the same records before it.
     known = last.heads if last is not None and seal == last.seal else {}
-    heads = dict(seal.anchor_heads)
-    for run in {record.run for record in records}:
-        head = known.get(run) or _head_of(connection, path, run)
-        if head is not None:
-            heads[run] = head
+    runs = {record.run for record in records}
+    heads = seal.anchor_heads | _heads_of_runs(connection, path, runs, known)
     added, sealed = extended(seal, heads, records, at, key)
     try:
         connection.executemany(_INSERT, map(_row_of, added))
@@ -128,6 +125,21 @@ def _trusted_seal(
     return seal
 
 
+def _heads_of_runs(
+    connection: SqlConnection,
+    path: str,
+    runs: Iterable[str],
+    known: Mapping[str, Head],
+) -> dict[str, Head]:
+    """The last records of those of the runs that have any; the `known` ones are not read again."""
+    heads = {}
+    for run in runs:
+        head = known.get(run) or _head_of(connection, path, run)
+        if head is not None:
+            heads[run] = head
+    return heads
+
+
 def _head_of(connection: SqlConnection, path: str, run: str) -> Head | None:
     match connection.execute(_HEAD, (run,)).fetchone():
         case (int() as sequence, str() as digest):
@@ -143,7 +155,7 @@ def seal_first(connection: SqlConnection, key: bytes | None, *, is_new: bool) ->
 
     Raises:
         ValueError: An older version kept it, and there is a key. Without that seal nothing shows that the trail is
-            whole, and anyone who can edit the file could take the version back to get it sealed.
+            whole, and a person who can edit the file could take the version back to get it sealed.
     """
     seal = read_seal(connection)
     if seal is None or seal.seal:
@@ -297,20 +309,22 @@ def _row_of(record: AuditRecord) -> tuple[object, ...]:
 
 
 def _record_of(row: tuple[object, ...]) -> AuditRecord:
-    """The record of a row. SQLite keeps any type in any column, so one that was edited may hold something else."""
+    """The record of a row. SQLite keeps any type in any column: one that was edited may hold a value of any."""
     position, run, sequence, at, kind, body, previous, digest, sealed = cast(
         "tuple[Any, ...]", row
     )
+    number = sequence if isinstance(sequence, int) else 0
+    ciphertext = sealed if isinstance(sealed, bytes) else None
     return AuditRecord(
         position=position,
         run=str(run),
-        sequence=sequence if isinstance(sequence, int) else 0,
+        sequence=number,
         at=str(at),
         kind=str(kind),
         body=_body_of(body),
         previous=str(previous),
         hash=str(digest),
-        sealed=sealed if isinstance(sealed, bytes) else None,
+        sealed=ciphertext,
     )
 
 
@@ -319,10 +333,7 @@ def _body_of(stored: object) -> dict[str, Any]:
     edited = {"edited": str(stored)}
     try:
         body = msgspec.json.decode(cast("str", stored), type=dict[str, Any])
-        return (
-            body
-            if msgspec.json.encode(body, order="sorted").decode() == stored
-            else edited
-        )
+        rewritten = msgspec.json.encode(body, order="sorted").decode()
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return edited
+    return body if rewritten == stored else edited
