@@ -122,7 +122,8 @@ async def _results_come_back_as_they_were(make: MakeDriver, folder: Path) -> Non
         sorted(found.items()), _JSON_VALUES, strict=True
     ):
         # The type as well: True is not 1 in JSON.
-        found_pair, expected_pair = (value, type(value)), (expected, type(expected))
+        found_pair = (value, type(value))
+        expected_pair = (expected, type(expected))
         assert found_pair == expected_pair, (
             f"the result of {name} is {str(value)[:100]!r}"
         )

@@ -130,7 +130,9 @@ class DbosSystem:
             raise EngineRefused(
                 "This process has an engine already, and can have one only"
             )
-        self._place, self._executor, self._version = place, executor_id, version
+        self._place = place
+        self._executor = executor_id
+        self._version = version
         self._serializer = SealedJson(seal)
         # Before DBOS begins: it would read rows in its own formats, and look for work
         # at once.
@@ -202,7 +204,8 @@ class DbosSystem:
             raise EngineRefused(
                 "A step can be taken only in a segment, and not inside another step"
             )
-        segment, place = running.segment, [running.segment, name]
+        segment = running.segment
+        place = [running.segment, name]
         serializer = self._serializer
 
         async def do() -> SealedText:
@@ -239,7 +242,8 @@ class DbosSystem:
         self._require_recorded(records, name)
         # Steps have the numbers that DBOS would give them: a process that goes on with
         # the segment asks for these.
-        number, began = records.begin_step(), time.time()
+        number = records.begin_step()
+        began = time.time()
         with _outside_dbos():
             result = await do()
         self._require_recorded(records, name)

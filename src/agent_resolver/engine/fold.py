@@ -60,7 +60,8 @@ def course_of(
     Raises:
         DamagedRun: The run was begun by a version of the interpreter that this program does not have.
     """
-    started, blueprint = history.started, history.blueprint
+    started = history.started
+    blueprint = history.blueprint
     # Another version could take other steps after the same outcomes.
     if started.interpreter != INTERPRETER_VERSION:
         raise DamagedRun(
@@ -77,7 +78,8 @@ def course_of(
 
 def run_facts(history: History) -> RunFacts:
     """What expressions can learn about a run itself."""
-    started, blueprint = history.started, history.blueprint
+    started = history.started
+    blueprint = history.blueprint
     return RunFacts(
         id=history.row.id,
         blueprint=blueprint.id,
@@ -114,10 +116,8 @@ def fold(
                 break
             # All steps had ended when the wish was seen, but not the run: everything is
             # taken back.
-            course, is_wish_left = (
-                course_of(history, outcomes, is_cancelled=True),
-                False,
-            )
+            course = course_of(history, outcomes, is_cancelled=True)
+            is_wish_left = False
             continue
         is_last = first != "" and first_path(move) == first
         found = _outcomes_in(move, look_up, again if is_last else ())
@@ -132,10 +132,8 @@ def fold(
             # Here the wish to cancel was seen: what had ended is taken back, and the
             # rest never starts.
             waves.append(move)
-            course, is_wish_left = (
-                course_of(history, outcomes, is_cancelled=True),
-                False,
-            )
+            course = course_of(history, outcomes, is_cancelled=True)
+            is_wish_left = False
             continue
         course.add(found)
         waves.append(move)
@@ -158,7 +156,8 @@ def outcome_reader(history: History, snapshot: Snapshot, seal: Seal) -> LookUp:
 
     Calls are in the ledger under the caller that began the run, also where a worker makes them.
     """
-    run, starter = history.row.id, history.started.starter.id
+    run = history.row.id
+    starter = history.started.starter.id
 
     def look_up(path: str, tool: str) -> StepOutcome | None:
         if path in history.ended_waits:

@@ -131,7 +131,8 @@ class BlueprintJournal:
 
     def plan_row(self, blueprint: Blueprint) -> PlanRow:
         """The row that keeps a blueprint for all runs that begin with it."""
-        content, digest = encode_blueprint(blueprint), blueprint_digest(blueprint)
+        content = encode_blueprint(blueprint)
+        digest = blueprint_digest(blueprint)
         return PlanRow(
             digest=digest, body=self.seal.close(content, blueprint_purpose(digest))
         )

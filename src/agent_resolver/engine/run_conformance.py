@@ -110,11 +110,9 @@ class _Place:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator["_Process"]:
         """An engine on the state, as a process has it."""
-        path, now, seconds = (
-            str(self._folder / "state.db"),
-            self.clock.now,
-            self.clock.seconds,
-        )
+        path = str(self._folder / "state.db")
+        now = self.clock.now
+        seconds = self.clock.seconds
         store = SqliteStore(path, key=_KEY, now=now, seconds=seconds)
         seal = AesSeal(_KEY)
         registry = ToolRegistry(Ports(store=store, seal=seal, clock=self.clock))
@@ -147,12 +145,10 @@ class _Process:
     def __init__(
         self, engine: StoredEngine, store: Store, inbox: Inbox, context: CallContext
     ) -> None:
-        self.engine, self.store, self._inbox, self._context = (
-            engine,
-            store,
-            inbox,
-            context,
-        )
+        self.engine = engine
+        self.store = store
+        self._inbox = inbox
+        self._context = context
 
     async def start(self, *steps: dict[str, Any], output: Any = None) -> None:  # noqa: ANN401 - JSON
         """Start the run, with these steps."""
@@ -393,7 +389,8 @@ async def _a_run_that_waits_can_be_cancelled(make: Make, folder: Path) -> None:
 async def _a_run_whose_step_runs_can_be_cancelled(make: Make, folder: Path) -> None:
     """The step comes to its end first, and is taken back with the others."""
     place = _Place(make, folder)
-    has_begun, may_end = asyncio.Event(), asyncio.Event()
+    has_begun = asyncio.Event()
+    may_end = asyncio.Event()
 
     async def work(_path: str) -> None:
         has_begun.set()

@@ -163,7 +163,8 @@ class Segments:
         return names_of(starter, await self._parts.acting.worker(starter))
 
     async def _begin_span(self, taken: Taken) -> tuple[Any, CallContext]:
-        started, blueprint = taken.history.started, taken.history.blueprint
+        started = taken.history.started
+        blueprint = taken.history.blueprint
         caller = named_caller(
             started.starter, await self._parts.acting.worker(started.starter)
         )
@@ -394,7 +395,8 @@ class OpenSegment:
 
         Without anything to wait for, the run is handed on.
         """
-        taken, journal = self.taken, self._journal
+        taken = self.taken
+        journal = self._journal
         who = await self._segments.who(taken)
         known = {thing.path for thing in things} | outcomes.keys()
         # Waits of the blueprint that are neither over nor known begin with this entry.
@@ -450,7 +452,8 @@ class OpenSegment:
 
     async def end(self, ended: Ended) -> bool:
         """Write down how the run ended; False if a caller wanted it to be taken back a moment before."""
-        taken, journal = self.taken, self._journal
+        taken = self.taken
+        journal = self._journal
         who = await self._segments.who(taken)
         result = RunResult(
             run=taken.run,

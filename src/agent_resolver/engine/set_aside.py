@@ -55,7 +55,8 @@ def put_aside(
     who: Who,
 ) -> None:
     """Let a run wait for a person, who says whether it is tried again or given up."""
-    row, now = history.row, journal.clock.now()
+    row = history.row
+    now = journal.clock.now()
     # A run can be set aside more than once, each time with a question of its own.
     action = question_id(row.id, f"?{row.entries}")
     remedy = (

@@ -302,7 +302,8 @@ class _Taking:
         return _Beginning(folded=folded, entries=entries, again=again, still=still)
 
     def _start(self, beginning: _Beginning) -> Taken:
-        newest, move = self._history.segment, beginning.folded.move
+        newest = self._history.segment
+        move = beginning.folded.move
         started = SegmentStarted(
             segment=newest.segment + 1 if newest else 1,
             attempt=1,
@@ -316,7 +317,8 @@ class _Taking:
 
     def _wait_on(self, beginning: _Beginning) -> None:
         """Leave a run waiting; what ended meanwhile is written down."""
-        history, transaction = self._history, self._transaction
+        history = self._history
+        transaction = self._transaction
         row = history.row
         # A run that waits on as before gets no entry: else its journal would grow with
         # every look.
@@ -333,7 +335,8 @@ class _Taking:
     # Both -----------------------------------------------------------------------------
 
     def _put_started(self, entries: list[Entry]) -> None:
-        history, transaction = self._history, self._transaction
+        history = self._history
+        transaction = self._transaction
         row = self._journal.append(transaction, history.row, *entries)
         # A run that is to end keeps the status that says so while it is driven.
         status: RunStatus = "running" if history.cancel is None else "cancelling"

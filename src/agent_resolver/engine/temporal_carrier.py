@@ -143,7 +143,8 @@ class TemporalCarrier:
             EngineUnreachable: The server cannot be reached, or does not know the namespace.
             EngineRefused: A worker of another machine is there, and the state is a file of this one.
         """
-        place, store = self._place, segments.journal.store
+        place = self._place
+        store = segments.journal.store
         owner = store.owner
         identity = f"{place.machine}/{owner}"
         codec = SealedCodec(store, self._seal, f"{place.queue}/")
@@ -232,7 +233,9 @@ class TemporalCarrier:
         """
         loop = asyncio.get_running_loop()
         began = next_signal = loop.time()
-        pause, away_since, replaces = _SIGNAL_SECONDS, 0.0, False
+        pause = _SIGNAL_SECONDS
+        away_since = 0.0
+        replaces = False
         while True:
             host = self._host
             if self._broken is not None:
@@ -278,7 +281,8 @@ class TemporalCarrier:
             EngineServerAway: It has not answered for too long.
             EngineRefused: It refuses to begin a workflow for this run too.
         """
-        address, words = self._place.address, words_of(error)
+        address = self._place.address
+        words = words_of(error)
         if error.status in _REFUSING:
             raise EngineUnreachable(address, words) from None
         if error.status in _PASSING:
@@ -293,7 +297,8 @@ class TemporalCarrier:
 
     async def _wake(self, run: str, gone: str, *, replaces: bool) -> None:
         """Send the signal, to a workflow that begins with it where there is none."""
-        client, place = self._client, self._place
+        client = self._client
+        place = self._place
         if client is None:
             return
         carried = message.Carried(

@@ -104,7 +104,8 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
         return self._workflow_id.removeprefix(self._prefix)
 
     async def _keep(self, content: bytes) -> str:
-        run, reference = self._run, f"temporal-{hashlib.sha256(content).hexdigest()}"
+        run = self._run
+        reference = f"temporal-{hashlib.sha256(content).hexdigest()}"
         body = self._seal.close(content, payload_purpose(run, reference))
         row = ArtifactRow(task=run, digest=reference, body=body)
         # Found by its digest, so that a payload which is sent again is there already.

@@ -362,7 +362,8 @@ class SegmentHost:
             changed.set()
 
     def _begun(self, taken: Taken) -> message.Begun:
-        history, move = taken.history, taken.move
+        history = taken.history
+        move = taken.move
         return message.Begun(
             segment=taken.id,
             executor=self._journal.store.owner,

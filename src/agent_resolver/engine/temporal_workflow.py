@@ -131,7 +131,8 @@ class BlueprintWorkflow:
     async def _drive(self, begun: message.Begun) -> message.RestAnswer:
         """Drive a segment to its end, as far as its process goes along; else let the run be taken up again."""
         effects = _Effects(begun, self._is_long)
-        self._executor, self._is_lost = begun.executor, False
+        self._executor = begun.executor
+        self._is_lost = False
         error = await self._attempt(effects.run())
         # A process that is gone, or is about to end, cannot be asked: then the lease
         # tells when the run is free.

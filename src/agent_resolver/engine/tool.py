@@ -171,7 +171,8 @@ class BlueprintTool:
         With a key it is that of the key. Without one, the same call under the same trace is the same run, until its
         end was returned.
         """
-        caller, tool = context.caller, self.descriptor.id
+        caller = context.caller
+        tool = self.descriptor.id
         if context.key is not None:
             return digest([caller.id, caller.issuer, tool, context.key])[-32:]
         # A caller without a key may mean the same call twice: after its end was

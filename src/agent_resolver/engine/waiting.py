@@ -113,7 +113,8 @@ def open_question(  # noqa: PLR0913 - the facts of one question
     expires_at: str | None = None,
 ) -> PendingAction:
     """A question about a run, which its starter and people with the role may answer."""
-    started, blueprint = history.started, history.blueprint
+    started = history.started
+    blueprint = history.blueprint
     return PendingAction(
         id=action,
         type="CLARIFICATION",

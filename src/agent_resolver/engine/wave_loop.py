@@ -74,10 +74,12 @@ SegmentEnding = Ended | Literal["WAITS", "HANDED_ON"]
 
 async def follow_course(start: SegmentStart, effects: SegmentEffects) -> SegmentEnding:
     """Make wave after wave, until the run waits, is handed on, or ends."""
-    course, move = start.course, start.move
+    course = start.course
+    move = start.move
     # None from the second wave on: then every call is made.
     again: frozenset[str] | None = start.again
-    outcomes, still = dict(start.outcomes), start.still
+    outcomes = dict(start.outcomes)
+    still = start.still
     while True:
         if isinstance(move, Ended):
             if await effects.end(move):
@@ -105,7 +107,10 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
                 return "WAITS"
             else:
                 course.add(outcomes)
-        move, again, outcomes, still = course.next_move(), None, {}, ()
+        move = course.next_move()
+        again = None
+        outcomes = {}
+        still = ()
         # The end of a run is written even while the process stops: handing it on would
         # only cost time.
         if isinstance(move, Wave) and effects.is_stopping():

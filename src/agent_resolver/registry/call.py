@@ -202,7 +202,8 @@ def place_of(error: BaseException) -> str:
     # The walk keeps the innermost frame, which is where the error was raised.
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith("<frozen "):
-            code, line = trace.tb_frame.f_code, trace.tb_lineno
+            code = trace.tb_frame.f_code
+            line = trace.tb_lineno
         trace = trace.tb_next
     if code is None:
         return ""

@@ -360,7 +360,8 @@ class Pipeline:
 
     def classification(self, call: Call) -> Failed | None:
         """Refuse a caller who is not cleared for the data of the tool."""
-        needed, caller = call.entry.descriptor.rules.classification, call.context.caller
+        needed = call.entry.descriptor.rules.classification
+        caller = call.context.caller
         if is_cleared(caller, needed):
             return None
         message = f"{call.tool_id} is {needed}, and {caller.id} is cleared for {caller.clearance}"
@@ -521,7 +522,8 @@ class Pipeline:
 
     def _told_again(self, call: Call, begun: Begun) -> Outcome:
         """The outcome that the call had when it was made."""
-        seal, sealed = self._ports.seal, begun.sealed or b""
+        seal = self._ports.seal
+        sealed = begun.sealed or b""
         try:
             if begun.state == "failed":
                 failed = msgspec.json.decode(
@@ -688,7 +690,8 @@ class Pipeline:
             )
             # What the ledger cannot write it counts as interrupted by itself.
             call.is_started = False
-            now, lease = self._ports.clock.now(), call.context.lease
+            now = self._ports.clock.now()
+            lease = call.context.lease
             await self._ledger.finish(
                 call.key, ending, now, sealed, record, lease, call.writer
             )

@@ -51,7 +51,9 @@ class Questions:
 
     async def approval(self, call: Call, asked: Asked) -> Pending | Failed:
         """Ask whether this very call may be made, after those questions that were asked before."""
-        rules, now, binding = call.rules, self._clock.now(), _binding_of_approval(call)
+        rules = call.rules
+        now = self._clock.now()
+        binding = _binding_of_approval(call)
         question = f"{_who_asks(call)} to call {call.tool_id} ({rules.classification}){_reason_of(call)}"
         action = self._about_call("APPROVAL", call, binding, asked.count, question)
         expiring = structs.replace(action, expires_at=expiry(now, rules.priority))
@@ -165,11 +167,9 @@ class Questions:
         self, kind: PendingType, call: Call, binding: str, count: int, message: str
     ) -> PendingAction:
         """A question about one call, with all that the person who answers has to know of it."""
-        descriptor, context, action_id = (
-            call.entry.descriptor,
-            call.context,
-            _action_id(binding, count),
-        )
+        descriptor = call.entry.descriptor
+        context = call.context
+        action_id = _action_id(binding, count)
         rules = call.rules
         secrets = (*call.secrets, *call.entry.source_secrets)
         text = arguments_for_approver(

@@ -168,7 +168,8 @@ class ToolRegistry:
             UnusableTool: One of them is not a tool, or its id cannot be one.
             ToolIdConflict: Another source has one of the ids.
         """
-        before, entries = self._of_source(source), [_entry_of(tool) for tool in tools]
+        before = self._of_source(source)
+        entries = [_entry_of(tool) for tool in tools]
         # Every id is checked before anything is withdrawn, so that a clash leaves the
         # old tools as they were.
         for entry in entries:

@@ -14,10 +14,8 @@ def usable_descriptor(tool: object) -> Descriptor:
     """
     name = type(tool).__name__
     try:
-        descriptor, invoke = (
-            getattr(tool, "descriptor", None),
-            getattr(tool, "invoke", None),
-        )
+        descriptor = getattr(tool, "descriptor", None)
+        invoke = getattr(tool, "invoke", None)
     except (Exception, SystemExit) as raised:
         # An attribute of foreign code may be a property that raises anything; it must
         # not end the process.

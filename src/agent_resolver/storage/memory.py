@@ -261,7 +261,8 @@ class _MemoryTransaction:
         return self._store.trail_seal
 
     def put(self, table: Table[Row], row: Row, *, only_new: bool = False) -> bool:
-        rows, key = self._store.tables[table.name], table.key_of(row)
+        rows = self._store.tables[table.name]
+        key = table.key_of(row)
         self.needs_flush = self.needs_flush or table.is_durable
         before = rows.get(key)
         if before is not None and only_new:

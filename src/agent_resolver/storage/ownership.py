@@ -74,7 +74,8 @@ def refuse_link_away(path: str, project: str, *, is_named: bool) -> None:
     Raises:
         LinkedAway: A link leads out of the project.
     """
-    target, root = os.path.realpath(path), os.path.realpath(project)
+    target = os.path.realpath(path)
+    root = os.path.realpath(project)
     if is_below(target, root):
         return
     if not is_named or os.path.islink(path) or _passes_through(path, root):

@@ -119,7 +119,9 @@ def _processes() -> list[tuple[int, int, bool]]:
         # The name of the program stands in brackets, and may itself hold brackets and
         # spaces.
         fields = stat[stat.rindex(b")") + 2 :].split()
-        state, parent, threads = fields[0], int(fields[1]), int(fields[17])
+        state = fields[0]
+        parent = int(fields[1])
+        threads = int(fields[17])
         # A process whose first thread ended looks like a dead one, and runs on if it
         # has other threads.
         is_alive = state not in b"ZX" or threads > 1
@@ -142,7 +144,9 @@ def _prctl(option: int, value: int) -> bool:
 
 def main() -> int:
     """Run the command of the arguments until it ends, the parent is gone, or the parent asks for its end."""
-    parent, status, patience = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    parent = int(sys.argv[1])
+    status = int(sys.argv[2])
+    patience = float(sys.argv[3])
     # Each signal waits until it is looked for, and interrupts nothing.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     requests = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}

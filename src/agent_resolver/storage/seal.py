@@ -50,7 +50,8 @@ class AesSeal:
 
     def close(self, content: bytes, purpose: str) -> bytes:
         """The content, readable only with the key and for this purpose."""
-        name, nonce = self.cipher.encode(), secrets.token_bytes(_NONCE_BYTES)
+        name = self.cipher.encode()
+        nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = self._ciphers[name].encrypt(nonce, content, _bound_to(name, purpose))
         return b"".join((name, b":", nonce, sealed))
 
@@ -62,7 +63,8 @@ class AesSeal:
         """
         from cryptography.exceptions import InvalidTag
 
-        name, rest = sealed[:_NAME_BYTES], sealed[_NAME_BYTES + 1 :]
+        name = sealed[:_NAME_BYTES]
+        rest = sealed[_NAME_BYTES + 1 :]
         cipher = self._ciphers.get(name)
         if cipher is None or sealed[_NAME_BYTES : _NAME_BYTES + 1] != b":":
             raise ValueError(_CHANGED) from None

@@ -40,7 +40,8 @@ class Waiters:
 
     async def woken(self, topic: str, seconds: float) -> frozenset[str]:
         """The keys that were woken since the last call; waits for the first of them."""
-        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        event = asyncio.Event()
         deadline = loop.time() + seconds
         if topic not in self._heard:
             _, newest = await self._woken_since(topic, None)

@@ -93,7 +93,9 @@ def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
     if layout is None:
         return Drafted(questions=route(request, manifest).questions)
     capabilities = draft_capabilities(request.missing, manifest)
-    tasks, steps, inputs = layout.tasks, layout.steps, layout.inputs
+    tasks = layout.tasks
+    steps = layout.steps
+    inputs = layout.inputs
     # No tool of the request is there yet, so that the drafts of the missing ones are
     # the whole answer.
     if not tasks:

@@ -283,7 +283,8 @@ def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch
 
 def _takes_all(match: ClauseMatch) -> bool:
     """True if the best tool takes every value that the clause states."""
-    clause, profile = match.clause, match.best[0].profile
+    clause = match.clause
+    profile = match.best[0].profile
     # The head of the clause is the person's own word for the thing, which a bare number
     # may follow.
     things = [*map(stem, nouns_of(profile.tool)), *clause.heads[:1]]

@@ -211,7 +211,8 @@ def _joined(first: MaskedText, second: MaskedText) -> MaskedText:
 
 def _without_numbering(source: MaskedText) -> MaskedText:
     """The text with the numbers of its list items blanked; what looks like one in a quoted text is part of a value."""
-    text, mask = source.text, source.mask
+    text = source.text
+    mask = source.mask
     for found in _NUMBERING.finditer(source.mask):
         start, end = found.span()
         # Blanks of the same length keep every place of the text and the mask where it
@@ -396,7 +397,8 @@ def _clause(
     # "Close it": the pronoun takes over the thing of the clause before, and the other
     # words of that clause are kept as second readings of it.
     if has_pronoun and not objects and earlier:
-        objects, heads = earlier.objects, earlier.heads
+        objects = earlier.objects
+        heads = earlier.heads
         antecedents = (*earlier.others, *earlier.heads)
     return Clause(
         source=source,
@@ -468,7 +470,8 @@ def _nouns(
         if _ends_object(token, place) or place in names
     )
     end = next(ends, len(tokens))
-    phrase, rest = tokens[:end], tokens[end:]
+    phrase = tokens[:end]
+    rest = tokens[end:]
     # "Status of ticket 7" has a head in each segment: "of" connects two nouns, and
     # either may be the thing.
     segments: list[list[str]] = [[]]

@@ -31,7 +31,8 @@ def read_answer(text: str, schema: dict[str, Any]) -> ReadAnswer:
         return ReadAnswer(
             fault=f"it has {len(text)} characters, and at most {MAX_ANSWER} are allowed"
         )
-    start, end = text.find("{"), text.rfind("}")
+    start = text.find("{")
+    end = text.rfind("}")
     if start < 0 or end < start:
         return ReadAnswer(fault="it has no JSON object")
     try:

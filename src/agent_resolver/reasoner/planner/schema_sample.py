@@ -97,7 +97,8 @@ def _texts(schema: dict[str, Any]) -> Iterator[str]:
     named = schema.get("format")
     if isinstance(named, str) and named in _FORMATS:
         yield _FORMATS[named]
-    least, most = schema.get("minLength", 0), schema.get("maxLength", _MAX_LENGTH)
+    least = schema.get("minLength", 0)
+    most = schema.get("maxLength", _MAX_LENGTH)
     if isinstance(least, int) and isinstance(most, int):
         yield _TEXT.ljust(min(least, _MAX_LENGTH), "e")[: max(most, 0)]
     pattern = schema.get("pattern")
@@ -118,10 +119,8 @@ def _bounds(schema: dict[str, Any]) -> tuple[float | None, float | None]:
         values = [schema.get(key) for key in keywords]
         return [value for value in values if is_number(value) and isfinite(value)]
 
-    least, most = (
-        named("minimum", "exclusiveMinimum"),
-        named("maximum", "exclusiveMaximum"),
-    )
+    least = named("minimum", "exclusiveMinimum")
+    most = named("maximum", "exclusiveMaximum")
     return max(least, default=None), min(most, default=None)
 
 
@@ -148,7 +147,8 @@ def _middle(schema: dict[str, Any]) -> float:
 
 
 def _lists(schema: dict[str, Any], level: int) -> Iterator[list[Any]]:
-    least, most = schema.get("minItems", 0), schema.get("maxItems", 1)
+    least = schema.get("minItems", 0)
+    most = schema.get("maxItems", 1)
     # A schema may demand a million items. Where the bound leaves too few, the check
     # refuses this guess.
     count = min(max(least, 1) if isinstance(least, int) else 1, 100)
@@ -159,7 +159,8 @@ def _lists(schema: dict[str, Any], level: int) -> Iterator[list[Any]]:
 
 
 def _object(schema: dict[str, Any], level: int) -> dict[str, Any]:
-    members, names = schema.get("properties", {}), schema.get("required", [])
+    members = schema.get("properties", {})
+    names = schema.get("required", [])
     known = members if isinstance(members, dict) else {}
     required = names if isinstance(names, list) else []
     return {

@@ -120,7 +120,8 @@ def _parts(
     source = clause.source
     head = source.part(0, linked[0].link)
     # The part that a bare value repeats, and the literal in it that the value replaces.
-    base, place = head, linked[0].before
+    base = head
+    place = linked[0].before
     found = [read_clause(_joined(head, rest), is_known_verb)]
     for number, each in enumerate(linked):
         end = linked[number + 1].link if number + 1 < len(linked) else each.literal.end
@@ -137,7 +138,8 @@ def _parts(
             found.append(
                 clause_of_objects(_joined(words, after), clause.verb, is_known_verb)
             )
-            base, place = words, _first_literal(words)
+            base = words
+            place = _first_literal(words)
     return tuple(found)
 
 

@@ -263,7 +263,8 @@ class _FieldReading:
         # A list may have more items after its first quoted one, so that it is read like
         # a value without quotes.
         if quoted and "array" not in field.types:
-            value, end = self._source.text[place : quoted.end()], quoted.end()
+            value = self._source.text[place : quoted.end()]
+            end = quoted.end()
         elif found := _UNQUOTED.match(self._source.text, place):
             value = self._first_value(field, found[0])
             end = place + len(value)

@@ -243,10 +243,8 @@ def verb_likeness(first: str, second: str) -> float:
     """The likeness of the actions that two stems of verbs ask for: 1 for the same verb, 0 for actions that differ."""
     if first == second:
         return SAME
-    groups, others = (
-        _GROUPS_OF.get(first, frozenset()),
-        _GROUPS_OF.get(second, frozenset()),
-    )
+    groups = _GROUPS_OF.get(first, frozenset())
+    others = _GROUPS_OF.get(second, frozenset())
     if groups & others:
         return ALIKE
     is_related = any(groups & related and others & related for related in _RELATED)

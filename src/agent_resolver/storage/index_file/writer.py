@@ -196,11 +196,13 @@ def _write_categories(
     connection: sqlite3.Connection, categories: dict[str, CategoryCandidates], salt: int
 ) -> dict[str, int]:
     """Write the categories with all that belongs to them, and return the sizes of the tables."""
-    blocks, offers = count(), count()
+    blocks = count()
+    offers = count()
     next_block = next_offer = 0
     by_scope: dict[str, list[int]] = {}
     for number, (name, category) in enumerate(categories.items()):
-        total, scopes = len(category.entries), sorted(category.offers)
+        total = len(category.entries)
+        scopes = sorted(category.offers)
         sizes = (total, next_block, next_offer, len(scopes))
         listed = msgspec.json.encode(scopes if len(scopes) <= MOST_SCOPES else [])
         seal = checksum(

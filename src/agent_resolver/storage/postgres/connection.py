@@ -155,7 +155,8 @@ def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnecti
         UnreachableState: It did not answer in time.
         StateHeldAlone: Another process has the state to itself.
     """
-    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    deadline = time.monotonic() + seconds
+    pause = _FIRST_PAUSE
     while True:
         try:
             return connect(address)

@@ -222,7 +222,8 @@ class Committer:
             return Problem(error)
 
     def _attempt_part(self, work: Work[Any], transaction: SqlTransaction) -> Any:  # noqa: ANN401 - as above
-        records, wakes = len(transaction.to_append), len(transaction.to_wake)
+        records = len(transaction.to_append)
+        wakes = len(transaction.to_wake)
         try:
             with self._database.part():
                 return self._do(work, transaction)
@@ -246,7 +247,8 @@ class Committer:
         """Write what waits until the end of a commit: wake-ups, and then the trail, whose seal is locked last."""
         if transaction.to_wake:
             transaction.write_wakes()
-        records, end = transaction.to_append, self._trail_end
+        records = transaction.to_append
+        end = self._trail_end
         if end is not None and transaction.has_pruned:
             # The work has changed the seal itself, which has to be read again.
             end = structs.replace(end, version=-1)

@@ -51,8 +51,10 @@ class TableSql(Struct, Generic[Row], frozen=True, kw_only=True):
 @cache
 def sql_of(table: Table[Row]) -> TableSql[Row]:
     """The statements of a table."""
-    columns, fields = table.columns, structs.fields(table.row)
-    listed, places = ", ".join(columns), ", ".join("?" * len(columns))
+    columns = table.columns
+    fields = structs.fields(table.row)
+    listed = ", ".join(columns)
+    places = ", ".join("?" * len(columns))
     is_key = " AND ".join(f"{name} = ?" for name in table.key)
     # SQLite writes every index again that has a column of the list, whether or not its
     # value changes. A table with nothing but its key still has to update something, so

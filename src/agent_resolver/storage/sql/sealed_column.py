@@ -19,7 +19,8 @@ def seal_row(
     sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal
 ) -> list[Any]:
     """The values of a row as the file has them."""
-    sealed, key = list(values), _key_in(sql, values)
+    sealed = list(values)
+    key = _key_in(sql, values)
     for place in sql.sealed:
         if values[place]:
             purpose = column_purpose(sql.table.name, sql.table.columns[place], key)
@@ -35,7 +36,8 @@ def open_row(
     Raises:
         ValueError: A text is not sealed, or not for this place, or with a key that is not known.
     """
-    opened, key = list(values), _key_in(sql, values)
+    opened = list(values)
+    key = _key_in(sql, values)
     for place in sql.sealed:
         # SQLite keeps any type in any column; what is not text is refused when the row
         # is decoded.

@@ -427,10 +427,8 @@ class Database(StoreDatabase):
 
     def _migrate(self, key: bytes | None) -> None:
         with self.whole() as connection:
-            version, application = (
-                self._pragma("user_version"),
-                self._pragma("application_id"),
-            )
+            version = self._pragma("user_version")
+            application = self._pragma("application_id")
             is_new = not connection.execute(
                 "SELECT count(*) FROM sqlite_master"
             ).fetchone()[0]
