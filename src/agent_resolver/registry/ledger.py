@@ -41,32 +41,10 @@ class Ledger:
             LeaseLost: Another process has taken the run up.
         """
         owner = self._store.owner
-
-        def begin(transaction: Transaction) -> Begun:
-            # A process that lost the run must not begin another call of it.
-            if lease is not None:
-                transaction.require(lease)
-            kept = transaction.get(LEDGER, start.key)
-            answer = (
-                None if start.uses is None else transaction.get(PENDING, start.uses)
-            )
-            is_interrupted = kept is not None and self._is_interrupted(
-                kept, _lease_row(transaction, lease)
-            )
-            begun = judge_start(kept, start, answer, is_interrupted=is_interrupted)
-            if begun.state != "started":
-                return begun
-            # The approval is used up in the transaction that starts the call, so that
-            # two attempts cannot share it.
-            if answer is not None and is_usable(answer):
-                transaction.put(PENDING, structs.replace(answer, used_at=start.at))
-            transaction.put(LEDGER, _started_entry(start, owner, lease))
-            if start.record is not None:
-                transaction.append(start.record)
-            return begun
-
         try:
-            begun = await (writer or self._store).write(begin)
+            begun = await (writer or self._store).write(
+                lambda transaction: self._begin(transaction, start, lease, owner)
+            )
         except BaseException:
             # Nothing runs under the key, whether or not the start was written. A call
             # of that key which runs is another one, that was started before.
@@ -76,6 +54,29 @@ class Ledger:
         if begun.state == "started":
             self._running.add(start.key)
             self._lost.discard(start.key)
+        return begun
+
+    def _begin(
+        self, transaction: Transaction, start: Start, lease: Lease | None, owner: str
+    ) -> Begun:
+        # A process that lost the run must not begin another call of it.
+        if lease is not None:
+            transaction.require(lease)
+        kept = transaction.get(LEDGER, start.key)
+        answer = None if start.uses is None else transaction.get(PENDING, start.uses)
+        is_interrupted = kept is not None and self._is_interrupted(
+            kept, _lease_row(transaction, lease)
+        )
+        begun = judge_start(kept, start, answer, is_interrupted=is_interrupted)
+        if begun.state != "started":
+            return begun
+        # The approval is used up in the transaction that starts the call, so that two
+        # attempts cannot share it.
+        if answer is not None and is_usable(answer):
+            transaction.put(PENDING, structs.replace(answer, used_at=start.at))
+        transaction.put(LEDGER, _started_entry(start, owner, lease))
+        if start.record is not None:
+            transaction.append(start.record)
         return begun
 
     async def finish(  # noqa: PLR0913, PLR0917 - what is kept of an end, and what keeps it

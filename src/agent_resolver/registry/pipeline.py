@@ -374,12 +374,8 @@ class Pipeline:
     async def approval(self, call: Call) -> Failed | Pending | None:  # noqa: PLR0911 - one for each state
         """Let the call wait until a person has approved this very call; each approval is good for one call."""
         rules = call.rules
-        needs_approval = rules.takes_approval
-        # The digest costs time on every call, so it is made only where a record, a key
-        # or an approval needs it.
-        if self.is_recorded or call.context.key is not None or needs_approval:
-            call.digest = digest(call.arguments)
-        if not needs_approval:
+        self._add_digest(call)
+        if not rules.takes_approval:
             return None
         asked = await self._questions.asked_approvals(call)
         newest = asked.newest
@@ -390,13 +386,7 @@ class Pipeline:
                 call.approval = newest
                 return None
             case "rejected":
-                reason = f": {newest.reason}" if newest.reason else ""
-                message = f"{newest.answered_by} rejected this call{reason}"
-                return call.failed(
-                    FailureCode.APPROVAL_REJECTED,
-                    message,
-                    "a call under another trace asks anew",
-                )
+                return _rejected(call, newest)
             case "open":
                 return pending_of(newest, call)
             case "used" if await self._ledger.knows(call.key_under(newest) or ""):
@@ -407,6 +397,13 @@ class Pipeline:
         # The approval expired, was used by a call that the ledger forgot, or is the
         # worker's own: it is asked for again.
         return await self._questions.approval(call, asked)
+
+    def _add_digest(self, call: Call) -> None:
+        # The digest costs time on every call, so it is made only where a record, a key
+        # or an approval needs it.
+        is_needed = self.is_recorded or call.context.key is not None
+        if is_needed or call.rules.takes_approval:
+            call.digest = digest(call.arguments)
 
     async def rate_limit(self, call: Call) -> Failed | Pending | None:
         """Let the call wait for its secrets, then count it against its limit: what only waits uses nothing up."""
@@ -770,6 +767,14 @@ def _state_failure(error: FileError | OSError, remedy: str) -> ToolFailure:
         reason = error.strerror or type(error).__name__
     return ToolFailure(
         FailureCode.STATE_UNAVAILABLE, f"The state cannot be used: {reason}", remedy
+    )
+
+
+def _rejected(call: Call, approval: PendingAction) -> Failed:
+    reason = f": {approval.reason}" if approval.reason else ""
+    message = f"{approval.answered_by} rejected this call{reason}"
+    return call.failed(
+        FailureCode.APPROVAL_REJECTED, message, "a call under another trace asks anew"
     )
 
 

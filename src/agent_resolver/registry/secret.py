@@ -164,9 +164,14 @@ def _mask_forms(value: Any, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON v
         case bool() | None:
             return value
         case int() | float():
-            shown = str(value)
-            return MASK if any(form in shown for form in forms) else value
+            return _mask_number(value, forms)
         case _:
             # Some other values can be written as JSON: they are masked as they would be
             # written.
             return _mask_forms(msgspec.json.decode(msgspec.json.encode(value)), forms)
+
+
+def _mask_number(value: float, forms: list[str]) -> Any:  # noqa: ANN401 - a JSON value
+    # Digits cannot be masked in place: what is left would be no number.
+    shown = str(value)
+    return MASK if any(form in shown for form in forms) else value
