@@ -271,7 +271,12 @@ async def _another_executor_goes_on_with_what_one_left(
     async with _opened(make, folder, run_segment, "two") as driver:
         await driver.take_over(_SEGMENT, "one")
     assert len(found) == 4, f"{len(found)} waves ended, and not 4"  # noqa: PLR2004 - three and the last
-    for results in found:
+    _assert_own_results(found)
+
+
+def _assert_own_results(waves: list[dict[str, Any]]) -> None:
+    """Each step gave its own name, and so must have it as its result."""
+    for results in waves:
         assert all(name == value for name, value in results.items()), (
             f"steps have the results of others: {results}"
         )

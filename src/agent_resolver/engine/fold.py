@@ -90,6 +90,8 @@ def run_facts(history: History) -> RunFacts:
     )
 
 
+# One function: the loop has to see each wave whole, and each branch is one way in which
+# the course can go on after it.
 def fold(
     history: History, look_up: LookUp, *, first: str = "", again: Collection[str] = ()
 ) -> Folded:

@@ -36,7 +36,7 @@ _BLUEPRINT = msgspec.json.Decoder(Blueprint)
 
 
 class History(Struct, kw_only=True):
-    """What the journal of a run says."""
+    """The journal of a run, read from its first entry to its last."""
 
     row: Run
     started: RunStarted
@@ -62,6 +62,11 @@ class History(Struct, kw_only=True):
     def is_in_segment(self) -> bool:
         """True if the newest segment has not come to its end."""
         return bool(self.segments) and self.waiting is None and self.ended is None
+
+    @property
+    def is_cancel_unseen(self) -> bool:
+        """True if a caller wants the run to be cancelled, and no segment has begun to take it back."""
+        return self.cancel is not None and self.cancel_seen is None
 
     def apply(self, entry: Entry) -> None:
         """Add what one more entry says."""

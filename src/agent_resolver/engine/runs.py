@@ -23,7 +23,7 @@ from agent_resolver.engine.view import view_of
 from agent_resolver.engine.waiting import signal_key
 from agent_resolver.registry.compiled_schema import compile_schema, schema_faults
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.blueprint import Blueprint
+from agent_resolver.schema.blueprint import Blueprint, Wait
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.pending import PendingAction
@@ -401,14 +401,7 @@ def input_schema_of(blueprint: Blueprint) -> dict[str, Any]:
 
 def _require_signal(history: History, name: str, data: Any) -> None:  # noqa: ANN401 - JSON
     run = history.row.id
-    waits = [
-        step.wait for step in history.blueprint.dag.steps if step.wait is not UNSET
-    ]
-    fitting = [wait for wait in waits if wait.kind == "signal" and wait.signal == name]
-    if not fitting:
-        names = sorted({wait.signal for wait in waits if wait.kind == "signal"})
-        hint = f"it waits for {', '.join(names)}" if names else "it waits for none"
-        raise EngineRefused(f"Run {run} never waits for the signal {name[:100]}", hint)
+    waits = _signal_waits(history, name)
     if name in history.signals:
         raise EngineRefused(
             f"Run {run} has the signal {name} already",
@@ -417,13 +410,27 @@ def _require_signal(history: History, name: str, data: Any) -> None:  # noqa: AN
     if len(history.signals) >= MAX_SIGNALS:
         raise EngineRefused(f"Run {run} has {MAX_SIGNALS} signals, and takes no more")
     # Several steps may wait for one signal, and the data has to suit all of them.
-    for wait in fitting:
+    for wait in waits:
         schema = None if wait.schema is UNSET else compile_schema(wait.schema)
         if faults := schema_faults(schema, data, "data"):
             raise EngineRefused(
                 f"The data does not follow the schema of the signal {name}",
                 "; ".join(faults),
             )
+
+
+def _signal_waits(history: History, name: str) -> list[Wait]:
+    """The waits of the blueprint for a signal; a name that none waits for is refused."""
+    run = history.row.id
+    steps = history.blueprint.dag.steps
+    waits = [step.wait for step in steps if step.wait is not UNSET]
+    for_signals = [wait for wait in waits if wait.kind == "signal"]
+    fitting = [wait for wait in for_signals if wait.signal == name]
+    if not fitting:
+        names = sorted({wait.signal for wait in for_signals})
+        hint = f"it waits for {', '.join(names)}" if names else "it waits for none"
+        raise EngineRefused(f"Run {run} never waits for the signal {name[:100]}", hint)
+    return fitting
 
 
 def _encoded(value: object, what: str) -> bytes:

@@ -21,17 +21,23 @@ from agent_resolver.engine.calling import CancelWish, StepCalls
 from agent_resolver.engine.entry import RunEnded, RunWaiting
 from agent_resolver.engine.errors import CannotAct, DamagedRun
 from agent_resolver.engine.fold import call_key, course_of, kept_outcome
-from agent_resolver.engine.journal import BlueprintJournal
+from agent_resolver.engine.journal import BlueprintJournal, History
 from agent_resolver.engine.outcome import Recorded, from_json
 from agent_resolver.engine.port import AwaitedThing, CallTool, RunResult, StepRunner
 from agent_resolver.engine.record import Who, ended_record, waiting_record
 from agent_resolver.engine.segment_telemetry import SegmentTelemetry
 from agent_resolver.engine.set_aside import CANNOT_ACT, Problem, asked_record, put_aside
 from agent_resolver.engine.taking import Taken, see_cancel, take_run
-from agent_resolver.engine.waiting import awaited_thing, question_of, resolve, wait_rows
+from agent_resolver.engine.waiting import (
+    awaited_thing,
+    question_of,
+    replace_waits,
+    resolve,
+)
 from agent_resolver.engine.wave_loop import SegmentStart, follow_course
 from agent_resolver.registry.tool import CallContext
-from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run
+from agent_resolver.schema.pending import PendingAction
+from agent_resolver.schema.state import PENDING, RUNS, Run
 from agent_resolver.storage.errors import FileError, LeaseLost
 from agent_resolver.storage.joint_writer import JointWriter
 from agent_resolver.storage.lease import lease_name, release_in
@@ -400,7 +406,7 @@ class OpenSegment:
         who = await self._segments.who(taken)
         known = {thing.path for thing in things} | outcomes.keys()
         # Waits of the blueprint that are neither over nor known begin with this entry.
-        begun = [wait for wait in wave.waits if wait.path not in known]
+        new_waits = [wait for wait in wave.waits if wait.path not in known]
 
         def write(transaction: Transaction) -> None:
             transaction.require(taken.lease)
@@ -408,27 +414,19 @@ class OpenSegment:
             assert history is not None  # noqa: S101 - it is held
             now = journal.now()
             waits = list(things)
-            for wait in begun:
+            for wait in new_waits:
                 thing = awaited_thing(wait, taken.run, now)
                 waits.append(thing)
                 if thing.kind == "person":
                     question = question_of(history, wait, thing, journal.clock.now())
-                    # The worker that makes the calls may not answer where an approver
-                    # has to.
-                    question = structs.replace(question, via=who.get("via", ""))
-                    # The id is the same in every attempt: a question that was asked
-                    # before is not asked twice.
-                    if transaction.put(PENDING, question, only_new=True):
-                        transaction.append(asked_record(history, thing.id, who))
+                    _ask_person(transaction, history, question, who)
             row = journal.append(
                 transaction,
                 history.row,
                 RunWaiting(segment=taken.segment, waits=tuple(waits)),
             )
             transaction.put(RUNS, _waiting_row(row, waits))
-            drop_waits(transaction, row.id)
-            for each in wait_rows(row.id, waits):
-                transaction.put(WAITS, each)
+            replace_waits(transaction, row.id, waits)
             resolved = resolve(
                 history,
                 {wait.path: wait for wait in wave.waits},
@@ -438,8 +436,8 @@ class OpenSegment:
             )
             # An answer or a signal that came meanwhile found no row of the queue to
             # make due.
-            is_cancelling = history.cancel is not None and history.cancel_seen is None
-            if is_cancelling or len(resolved.still) < len(waits) or not waits:
+            has_changed = history.is_cancel_unseen or len(resolved.still) < len(waits)
+            if has_changed or not waits:
                 make_due(transaction, row.id)
             release_in(transaction, taken.lease)
             transaction.append(
@@ -500,6 +498,21 @@ class OpenSegment:
         if has_ended:
             self._segments.note_given_back(taken)
         return has_ended
+
+
+def _ask_person(
+    transaction: Transaction,
+    history: History,
+    question: PendingAction,
+    who: Who,
+) -> None:
+    """Ask the question of a wait, and record that it was asked."""
+    # The worker that makes the calls may not answer where an approver has to.
+    asked = structs.replace(question, via=who.get("via", ""))
+    # The id is the same in every attempt: a question that was asked before is not asked
+    # twice.
+    if transaction.put(PENDING, asked, only_new=True):
+        transaction.append(asked_record(history, asked.id, who))
 
 
 def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:

@@ -9,7 +9,7 @@ from agent_resolver.engine.entry import RunWaiting
 from agent_resolver.engine.journal import BlueprintJournal, History
 from agent_resolver.engine.port import AwaitedThing
 from agent_resolver.engine.record import Who, set_aside_record
-from agent_resolver.engine.waiting import open_question, question_id, wait_rows
+from agent_resolver.engine.waiting import open_question, question_id, replace_waits
 from agent_resolver.registry.content import without_surrogates
 from agent_resolver.schema.audit import AuditKind, Record
 from agent_resolver.schema.state import PENDING, RUNS, WAITS, Run, WaitRow
@@ -79,9 +79,7 @@ def put_aside(
         RUNS,
         structs.replace(changed, status="waiting", waits_for=action, code=problem.code),
     )
-    drop_waits(transaction, row.id)
-    for each in wait_rows(row.id, waits):
-        transaction.put(WAITS, each)
+    replace_waits(transaction, row.id, waits)
     transaction.append(
         set_aside_record(row.id, who, history.started.trace_id, problem.code, action)
     )

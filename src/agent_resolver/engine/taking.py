@@ -32,7 +32,7 @@ from agent_resolver.engine.set_aside import (
     put_aside,
     put_aside_damaged,
 )
-from agent_resolver.engine.waiting import resolve, wait_rows
+from agent_resolver.engine.waiting import replace_waits, resolve
 from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.state import (
@@ -95,7 +95,7 @@ class Taken(Struct, kw_only=True):
 
 
 class _Beginning(Struct, kw_only=True):
-    """What a new segment begins with, and what has to be written first."""
+    """The first wave of a new segment, and the entries that have to be written before it."""
 
     folded: Folded
     entries: list[Entry]
@@ -259,18 +259,9 @@ class _Taking:
         history = self._history
         folded = fold(history, self._look_up)
         entries: list[Entry] = []
-        if (
-            history.cancel is not None
-            and history.cancel_seen is None
-            and not _is_taking_back(folded.move)
-        ):
-            newest = history.segment
-            seen = see_cancel(
-                self._transaction,
-                self._journal,
-                history,
-                newest.segment if newest else 0,
-            )
+        if history.is_cancel_unseen and not _is_taking_back(folded.move):
+            newest = history.segment.segment if history.segment else 0
+            seen = see_cancel(self._transaction, self._journal, history, newest)
             entries.append(seen)
             # The fold below has to know of the wish, which is written only later, with
             # the new segment.
@@ -303,11 +294,13 @@ class _Taking:
 
     def _start(self, beginning: _Beginning) -> Taken:
         newest = self._history.segment
+        number = newest.segment + 1 if newest else 1
         move = beginning.folded.move
+        first = "" if isinstance(move, Ended) else first_path(move)
         started = SegmentStarted(
-            segment=newest.segment + 1 if newest else 1,
+            segment=number,
             attempt=1,
-            first="" if isinstance(move, Ended) else first_path(move),
+            first=first,
             again=tuple(sorted(beginning.again)),
             known=beginning.folded.known,
             executor=self._journal.store.owner,
@@ -328,9 +321,7 @@ class _Taking:
             waiting = RunWaiting(segment=segment, waits=beginning.still, code=code)
             row = self._journal.append(transaction, row, *beginning.entries, waiting)
         transaction.put(RUNS, structs.replace(row, status="waiting"))
-        drop_waits(transaction, row.id)
-        for each in wait_rows(row.id, beginning.still):
-            transaction.put(WAITS, each)
+        replace_waits(transaction, row.id, beginning.still)
 
     # Both -----------------------------------------------------------------------------
 
@@ -389,7 +380,7 @@ class _Taking:
 def _still_waiting(
     waiting: RunWaiting | None, folded: Folded, again: tuple[str, ...]
 ) -> tuple[AwaitedThing, ...]:
-    """What the first wave of a segment waited for when the segment began, and still does."""
+    """The things that the first wave of a segment waited for when the segment began, and still does."""
     if waiting is None or isinstance(folded.move, Ended):
         return ()
     # A run that was cancelled has left the wave that waited.
@@ -450,26 +441,23 @@ def see_cancel(
     now = journal.clock.now()
     things = history.waiting.waits if history.waiting is not None else ()
     for thing in things:
-        action = (
-            transaction.get(PENDING, thing.id)
-            if thing.kind in {"action", "person"}
-            else None
-        )
-        # An action without a call, such as a missing secret, may be that of other runs
-        # as well.
-        if (
-            action is not None
-            and action.is_open
-            and action.trace_id == history.started.trace_id
-            and not action.needs
-        ):
-            transaction.put(
-                PENDING, structs.replace(action, expires_at=now, content=None)
-            )
+        if thing.kind in {"action", "person"}:
+            _withdraw(transaction, thing.id, history.started.trace_id, now)
     for inner in _unfinished_parts(transaction, journal, history.row.id):
         if inner.cancel is None and history.cancel is not None:
             cancel_in(transaction, journal, inner, history.cancel.by)
     return CancelSeen(segment=segment)
+
+
+def _withdraw(transaction: Transaction, question: str, trace: str, now: str) -> None:
+    """Let an open question of a run expire now."""
+    action = transaction.get(PENDING, question)
+    if action is None or not action.is_open:
+        return
+    # An action without a call, such as a missing secret, may be that of other runs as
+    # well.
+    if action.trace_id == trace and not action.needs:
+        transaction.put(PENDING, structs.replace(action, expires_at=now, content=None))
 
 
 def _unfinished_parts(

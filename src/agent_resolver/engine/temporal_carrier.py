@@ -25,6 +25,7 @@ from agent_resolver.engine.errors import (
     EngineServerAway,
     EngineUnreachable,
 )
+from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.segment import Segments
 from agent_resolver.engine.temporal_client import (
     CONNECT_SECONDS,
@@ -103,6 +104,20 @@ class _Look(Struct, frozen=True):
     """True if a living process has it."""
     gone: str = ""
     """The process that had it, where that is known to be gone, or gave it back."""
+
+
+class _Waking(Struct, kw_only=True):
+    """The attempts of one process to have the workflow of a run go on; times are those of the event loop."""
+
+    held_at: float
+    """The last moment at which a living process had the run; patience counts from it."""
+    next_signal: float
+    pause: float = _SIGNAL_SECONDS
+    """The time between this signal and the next one; each is twice as long as the one before."""
+    away_since: float = 0.0
+    """The first of the attempts in a row that the server did not answer; 0 if it answered the last one."""
+    replaces: bool = False
+    """True if the workflow did nothing for so long that another one is to take its place."""
 
 
 class TemporalCarrier:
@@ -232,49 +247,62 @@ class TemporalCarrier:
             EngineRefused: The server takes no workflow for this run.
         """
         loop = asyncio.get_running_loop()
-        began = next_signal = loop.time()
-        pause = _SIGNAL_SECONDS
-        away_since = 0.0
-        replaces = False
+        began = loop.time()
+        waking = _Waking(held_at=began, next_signal=began)
         while True:
             host = self._host
             if self._broken is not None:
                 raise self._broken
             look = await self._look(run)
+            if host is None or look.is_settled:
+                return
             # A process that is to end still waits for runs that are open here, until
             # they are handed on.
-            is_leaving = self._is_stopping() and not (
-                host is not None and host.has(run)
-            )
-            if host is None or look.is_settled or is_leaving:
+            if self._is_stopping() and not host.has(run):
                 return
             now = loop.time()
-            # Patience counts from the last moment at which a living process had the
-            # run.
             if look.is_held:
-                began = now
-            elif now >= next_signal:
-                next_signal, pause = now + pause, min(2 * pause, _MOST_SIGNAL_SECONDS)
-                # A workflow that did nothing for so long is replaced by one that takes
-                # the run up from the store.
-                replaces = replaces or now - began > self._place.patience_seconds
-                try:
-                    await self._wake(run, look.gone, replaces=replaces)
-                except RPCError as error:
-                    away_since = self._judge(error, away_since or now, is_last=replaces)
-                    if not away_since:
-                        # One such as this has, for example, as many signals as it may
-                        # have.
-                        replaces, next_signal = True, now
-                else:
-                    away_since = 0.0
-                    if replaces:
-                        # The new one has as much time as the one before.
-                        began, replaces = now, False
+                waking.held_at = now
+            elif now >= waking.next_signal:
+                await self._try_to_wake(run, look.gone, waking, now)
             await host.changed(0.5)
 
+    async def _try_to_wake(
+        self, run: str, gone: str, waking: _Waking, now: float
+    ) -> None:
+        """Send a signal, or replace a workflow that heeds none; note in `waking` what came of it.
+
+        Raises:
+            EngineUnreachable: The server refuses this worker.
+            EngineServerAway: The server has not answered for too long.
+            EngineRefused: The server takes no workflow for this run.
+        """
+        waking.next_signal = now + waking.pause
+        waking.pause = min(2 * waking.pause, _MOST_SIGNAL_SECONDS)
+        # A workflow that did nothing for so long is replaced by one that takes the run
+        # up from the store.
+        if now - waking.held_at > self._place.patience_seconds:
+            waking.replaces = True
+        try:
+            await self._wake(run, gone, replaces=waking.replaces)
+        except RPCError as error:
+            waking.away_since = self._judge(
+                error, waking.away_since or now, is_last=waking.replaces
+            )
+            if not waking.away_since:
+                # A workflow that takes no signal has, for example, as many as it may
+                # have.
+                waking.replaces = True
+                waking.next_signal = now
+            return
+        waking.away_since = 0.0
+        if waking.replaces:
+            # The new one has as much time as the one before.
+            waking.held_at = now
+            waking.replaces = False
+
     def _judge(self, error: RPCError, away_since: float, *, is_last: bool) -> float:
-        """Return since when the server does not answer; 0 if it does not want to wake this workflow.
+        """Returns the time since which the server does not answer; 0 if it does not want to wake this workflow.
 
         Raises:
             EngineUnreachable: It refuses this worker.
@@ -305,10 +333,15 @@ class TemporalCarrier:
             run=run, state=place.state, most_events=place.most_events
         )
         conflict = WorkflowIDConflictPolicy.USE_EXISTING
+        signal: str | None = message.WAKE
+        arguments = [gone]
         if replaces:
             # It cannot be read, or belongs to a version that no worker has. The store
             # knows how the run goes on.
             conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING
+            # A workflow that begins takes the run up by itself.
+            signal = None
+            arguments = []
         await client.start_workflow(
             message.WORKFLOW,
             message.encode(carried),
@@ -318,9 +351,8 @@ class TemporalCarrier:
             # An earlier workflow of the run may have ended, and the store says that
             # there is more to do.
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            # A workflow that begins takes the run up by itself.
-            start_signal=None if replaces else message.WAKE,
-            start_signal_args=() if replaces else [gone],
+            start_signal=signal,
+            start_signal_args=arguments,
             rpc_timeout=timedelta(seconds=_CALL_SECONDS),
         )
 
@@ -332,45 +364,15 @@ class TemporalCarrier:
             return _Look(is_settled=True)
         journal = self._segments.journal
         now = journal.now()
-
-        def read(snapshot: Snapshot) -> tuple[bool, str, str]:
-            row = snapshot.get(RUNS, run)
-            if row is None or row.status in FINISHED:
-                return True, "", ""
-            waits = snapshot.find(WAITS, {"run": run})
-            # A row that is due belongs to a run that can go on, although its status is
-            # still `waiting`.
-            is_waiting = (
-                row.status == "waiting"
-                and bool(waits)
-                and all(each.due > now for each in waits)
-            )
-            lease = snapshot.get(LEASES, lease_name(run))
-            is_held = lease is not None and lease.until > journal.seconds()
-            owner = lease.owner if lease is not None and is_held else ""
-            left_by = (
-                "" if row.status == "waiting" or owner else self._left_by(snapshot, run)
-            )
-            return is_waiting, owner, left_by
-
-        is_settled, owner, left_by = await journal.store.read(read)
+        is_settled, owner, left_by = await journal.store.read(
+            lambda snapshot: _read_progress(snapshot, journal, run, now)
+        )
         is_gone = bool(owner) and journal.store.is_gone(owner)
         return _Look(
             is_settled,
             is_held=bool(owner) and not is_gone,
             gone=owner if is_gone else left_by,
         )
-
-    def _left_by(self, snapshot: Snapshot, run: str) -> str:
-        """The process that gave a run back in the middle of a segment, or lost it."""
-        if self._segments is None:
-            return ""
-        try:
-            history = self._segments.journal.read(snapshot, run)
-        except DamagedRun:
-            return ""  # The process that takes it up sets it aside.
-        newest = history.segment if history is not None else None
-        return newest.executor if newest is not None else ""
 
     # Parts ----------------------------------------------------------------------------
 
@@ -400,6 +402,40 @@ class TemporalCarrier:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             await host.give_back_idle()
+
+
+def _read_progress(
+    snapshot: Snapshot, journal: BlueprintJournal, run: str, now: int
+) -> tuple[bool, str, str]:
+    """True if the run waits or has ended; the process that holds it; and the one that left it, if none holds it."""
+    row = snapshot.get(RUNS, run)
+    if row is None or row.status in FINISHED:
+        return True, "", ""
+    waits = snapshot.find(WAITS, {"run": run})
+    # A row that is due belongs to a run that can go on, although its status is still
+    # `waiting`.
+    is_due = any(each.due <= now for each in waits)
+    is_waiting = row.status == "waiting" and bool(waits) and not is_due
+    owner = _holder(snapshot, run, journal.seconds())
+    if row.status == "waiting" or owner:
+        return is_waiting, owner, ""
+    return is_waiting, owner, _left_by(snapshot, journal, run)
+
+
+def _holder(snapshot: Snapshot, run: str, seconds: float) -> str:
+    """The process that holds a run; empty if none does."""
+    lease = snapshot.get(LEASES, lease_name(run))
+    return lease.owner if lease is not None and lease.until > seconds else ""
+
+
+def _left_by(snapshot: Snapshot, journal: BlueprintJournal, run: str) -> str:
+    """The process that gave a run back in the middle of a segment, or lost it."""
+    try:
+        history = journal.read(snapshot, run)
+    except DamagedRun:
+        return ""  # The process that takes it up sets it aside.
+    newest = history.segment if history is not None else None
+    return newest.executor if newest is not None else ""
 
 
 def workflow_sandbox() -> SandboxedWorkflowRunner:

@@ -73,36 +73,18 @@ class BlueprintTool:
             WaitsFor: The run waits for something, or goes on for longer than a call can wait.
         """
         handle = context.handle
-        run = (
-            handle.run
-            if handle is not None and handle.run
-            else await self.run_of(arguments, context)
-        )
-        # The segments of the run belong below the span of this call.
-        below = structs.replace(context, parent=current_traceparent() or context.parent)
+        known = handle.run if handle is not None else ""
+        run = known or await self.run_of(arguments, context)
         try:
-            if handle is not None and handle.run:
+            if known:
                 await self._require_own_run(run, arguments, context.caller)
-            elif not await self._runs.start(
-                self._blueprint,
-                arguments,
-                below,
-                run,
-                self.descriptor.rules.classification,
-            ):
-                # A run of this id is there already, and has to be that of the same
-                # call.
-                await self._require_same_call(run, arguments)
+            else:
+                await self._start(run, arguments, context)
             if handle is not None:
                 handle.keep(run)
             found = await self._finish_and_report(run, context)
         except EngineRefused as refused:
-            code = (
-                FailureCode.TOOL_ERROR
-                if isinstance(refused, DamagedRun)
-                else FailureCode.INPUT_VALIDATION_FAILED
-            )
-            raise ToolFailure(code, str(refused), refused.hint) from refused
+            raise _failure_of_engine(refused) from refused
         if isinstance(found, RunView):
             raise WaitsFor(await self._pending(found, context))
         # A caller with a handle asks for the run by its id, and does not mean another
@@ -112,6 +94,18 @@ class BlueprintTool:
         if found.status == "done":
             return found.output
         raise _failure(found)
+
+    async def _start(
+        self, run: str, arguments: dict[str, Any], context: CallContext
+    ) -> None:
+        """Start a run of this id, unless the same call has started it before."""
+        # The segments of the run belong below the span of this call.
+        below = structs.replace(context, parent=current_traceparent() or context.parent)
+        is_new = await self._runs.start(
+            self._blueprint, arguments, below, run, self.descriptor.rules.classification
+        )
+        if not is_new:
+            await self._require_same_call(run, arguments)
 
     async def _require_same_call(self, run: str, arguments: dict[str, Any]) -> None:
         """Refuse a key under which a run began with other arguments.
@@ -306,6 +300,14 @@ def _patience(context: CallContext) -> float:
         else context.timeout_seconds / 2
     )
     return min(PATIENCE_SECONDS, limit)
+
+
+def _failure_of_engine(refused: EngineRefused) -> ToolFailure:
+    """The failure of a call that the engine refused: its arguments are at fault, unless the journal is damaged."""
+    code = FailureCode.INPUT_VALIDATION_FAILED
+    if isinstance(refused, DamagedRun):
+        code = FailureCode.TOOL_ERROR
+    return ToolFailure(code, str(refused), refused.hint)
 
 
 def _failure(ended: RunResult) -> ToolFailure:

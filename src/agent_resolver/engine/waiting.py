@@ -1,4 +1,4 @@
-"""What runs wait for: how long each wait lasts, and when it is over."""
+"""The things that runs wait for: how long each wait lasts, and when it is over."""
 
 from collections.abc import Iterable
 
@@ -15,14 +15,15 @@ from agent_resolver.registry.content import without_surrogates
 from agent_resolver.schema.canonical_digest import digest
 from agent_resolver.schema.outcome import FailureCode
 from agent_resolver.schema.pending import PendingAction
-from agent_resolver.schema.state import FAR, FINISHED, PENDING, RUNS, WaitRow
-from agent_resolver.storage.port import Snapshot
+from agent_resolver.schema.state import FAR, FINISHED, PENDING, RUNS, WAITS, WaitRow
+from agent_resolver.storage.port import Snapshot, Transaction
+from agent_resolver.storage.wait_queue import drop_waits
 
 _MAX_QUESTION = 4_000
 
 
 class Resolved(Struct, kw_only=True):
-    """What became of the things that a run waits for."""
+    """The things that a run waits for, by what became of them."""
 
     ended: list[WaitEnded]
     """Waits of the blueprint that are over."""
@@ -32,7 +33,7 @@ class Resolved(Struct, kw_only=True):
 
 
 def signal_key(run: str, name: str) -> str:
-    """What the queue knows a signal by."""
+    """The name of a signal in the queue of waits."""
     return f"signal/{run}/{name}"
 
 
@@ -47,8 +48,17 @@ def wait_rows(run: str, waits: Iterable[AwaitedThing]) -> list[WaitRow]:
     return rows
 
 
+def replace_waits(
+    transaction: Transaction, run: str, waits: Iterable[AwaitedThing]
+) -> None:
+    """Let the queue have a row for each of these things that a run waits for, and no other row of the run."""
+    drop_waits(transaction, run)
+    for row in wait_rows(run, waits):
+        transaction.put(WAITS, row)
+
+
 def awaited_thing(wait: StepWait, run: str, now: int) -> AwaitedThing:
-    """What a wait of the blueprint waits for, and until when.
+    """The thing that a wait of the blueprint waits for, and its deadline.
 
     The deadline is worked out once, when the wait begins, and kept: no restart moves it.
     """
@@ -196,7 +206,7 @@ def _outcome_of(
     snapshot: Snapshot,
     now: int,
 ) -> StepOutcome | None:
-    """How a wait ended; None if it has not."""
+    """The outcome of a wait; None if it has not ended."""
     is_over = bool(thing.due) and thing.due <= now
     match thing.kind:
         case "time":

@@ -16,7 +16,7 @@ from agent_resolver.engine.port import AwaitedThing
 
 
 class SegmentStart(Struct, kw_only=True):
-    """What a segment begins with."""
+    """The state of a run at the beginning of a segment."""
 
     course: Course
     move: Move
@@ -88,13 +88,8 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
             # everything back instead.
             course = effects.cancelled_course()
         else:
-            # Of the first wave, some calls have ended before, and others still wait.
-            calls = [call for call in move.calls if again is None or call.path in again]
-            recorded = await effects.make_calls(calls)
-            waits = [
-                *still,
-                *(each.waits for each in recorded.values() if each.waits is not UNSET),
-            ]
+            recorded = await effects.make_calls(_calls_to_make(move, again))
+            waits = [*still, *_waits_of(recorded)]
             outcomes |= await effects.outcomes_of(recorded)
             start.known |= outcomes
             # A call that found the wish to cancel was not made: no further wave starts
@@ -102,7 +97,7 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
             if any(each.is_cancelled for each in recorded.values()):
                 await effects.see_cancel(tuple(waits))
                 course = effects.cancelled_course()
-            elif waits or any(wait.path not in outcomes for wait in move.waits):
+            elif waits or _has_open_wait(move, outcomes):
                 await effects.wait(move, outcomes, waits)
                 return "WAITS"
             else:
@@ -117,3 +112,17 @@ async def follow_course(start: SegmentStart, effects: SegmentEffects) -> Segment
             # A wait for nothing hands the run on: it is due at once, for any process.
             await effects.wait(Wave(), {}, [])
             return "HANDED_ON"
+
+
+def _calls_to_make(wave: Wave, again: frozenset[str] | None) -> list[StepCall]:
+    # Of the first wave, some calls have ended before, and others still wait.
+    return [call for call in wave.calls if again is None or call.path in again]
+
+
+def _waits_of(recorded: Mapping[str, Recorded]) -> list[AwaitedThing]:
+    """The things that calls wait for, which are to be made again after that."""
+    return [each.waits for each in recorded.values() if each.waits is not UNSET]
+
+
+def _has_open_wait(wave: Wave, outcomes: Mapping[str, StepOutcome]) -> bool:
+    return any(wait.path not in outcomes for wait in wave.waits)

@@ -200,23 +200,9 @@ class Worker:
         """The runs that a process was driving which is gone, or which lost them."""
         room = self._room
         seconds = self._journal.seconds()
-
-        def read(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
-            rows = [
-                *snapshot.find(RUNS, {"status": "running"}),
-                *snapshot.find(RUNS, {"status": "cancelling"}),
-            ]
-            found = []
-            for row in rows:
-                if row.kind == "blueprint" and row.id not in self._driven:
-                    lease = snapshot.get(LEASES, lease_name(row.id))
-                    owner = lease.owner if lease is not None else ""
-                    found.append(
-                        (row.id, owner, is_free(lease, seconds, is_owner_gone=False))
-                    )
-            return found
-
-        held = await self._journal.store.read(read)
+        held = await self._journal.store.read(
+            lambda snapshot: self._held_elsewhere(snapshot, seconds)
+        )
         # Each process is asked about once, however many runs it has, and outside of the
         # transaction.
         owners = {owner for _, owner, is_free_now in held if owner and not is_free_now}
@@ -225,6 +211,24 @@ class Worker:
             run for run, owner, is_free_now in held if is_free_now or owner in gone
         ]
         return [run for run in found if run not in self._left][: max(room, 0)]
+
+    def _held_elsewhere(
+        self, snapshot: Snapshot, seconds: float
+    ) -> list[tuple[str, str, bool]]:
+        """The runs that are being driven, but not here: each with its owner, and True if its lease is free."""
+        rows = [
+            *snapshot.find(RUNS, {"status": "running"}),
+            *snapshot.find(RUNS, {"status": "cancelling"}),
+        ]
+        held = []
+        for row in rows:
+            if row.kind != "blueprint" or row.id in self._driven:
+                continue
+            lease = snapshot.get(LEASES, lease_name(row.id))
+            owner = lease.owner if lease is not None else ""
+            is_free_now = is_free(lease, seconds, is_owner_gone=False)
+            held.append((row.id, owner, is_free_now))
+        return held
 
     async def _wait_for_change(self, seconds: float) -> None:
         """Wait until a run becomes due, one that is driven ends, or the time is over."""
