@@ -118,18 +118,24 @@ def limits_in(
 ) -> Limits:
     """The limits that `constraints` set, and `trust` where it has a key of its own."""
     given = constraints or Constraints()
-    data, actions = given.data, given.actions
+    data = given.data or DataConstraints()
+    actions = given.actions or ActionConstraints()
+    return Limits(
+        residency=data.residency or None,
+        sensitivity=data.sensitivity or None,
+        require_signed=_require_signed(given.trust, trust),
+        forbid=actions.forbid or (),
+    )
+
+
+def _require_signed(*rules: TrustConstraints | UnsetType) -> bool | None:
+    """True if one of the rules asks for signed servers; None if none states the key."""
     stated = [
         rule.require_signed
-        for rule in (given.trust, trust)
+        for rule in rules
         if rule and rule.require_signed is not UNSET
     ]
-    return Limits(
-        residency=(data.residency or None) if data else None,
-        sensitivity=(data.sensitivity or None) if data else None,
-        require_signed=any(stated) if stated else None,
-        forbid=(actions.forbid or ()) if actions else (),
-    )
+    return any(stated) if stated else None
 
 
 def limits_in_front_matter(front_matter: Mapping) -> Limits:

@@ -385,21 +385,22 @@ class ManifestTool(
     @classmethod
     def of(cls, descriptor: Descriptor) -> Self:
         """The entry of a tool of the project's own code."""
-        rules, labels, hints = (
-            descriptor.rules,
-            descriptor.labels,
-            descriptor.hints or {},
+        rules, labels = descriptor.rules, descriptor.labels
+        hints = descriptor.hints or {}
+        output_schema = (
+            UNSET if descriptor.output_schema is None else descriptor.output_schema
         )
         takes_approval = rules.takes_approval
+        states_priority = takes_approval and rules.priority != PRIORITY_WHEN_ABSENT
+        approver_role = rules.approver_role if takes_approval else ""
+        priority = rules.priority if states_priority else UNSET
         return cls(
             id=descriptor.id,
             type="BLUEPRINT" if labels.kind == "BLUEPRINT" else "CAPABILITY",
             description=descriptor.description,
             data_classification=rules.classification,
             json_schema=descriptor.input_schema,
-            output_schema=UNSET
-            if descriptor.output_schema is None
-            else descriptor.output_schema,
+            output_schema=output_schema,
             domain=labels.domain,
             subdomain=labels.subdomain,
             tags=labels.tags,
@@ -416,10 +417,8 @@ class ManifestTool(
             ),
             rate_limit_per_minute=_number_or_absent(descriptor.rate_limit_per_minute),
             needs_approval=takes_approval,
-            approver_role=rules.approver_role if takes_approval else "",
-            priority=rules.priority
-            if takes_approval and rules.priority != PRIORITY_WHEN_ABSENT
-            else UNSET,
+            approver_role=approver_role,
+            priority=priority,
             secrets=tuple(sorted(rules.secrets)),
             secret_fields=tuple(sorted(rules.secret_fields)),
             examples=labels.examples,

@@ -286,28 +286,34 @@ def _length_faults(case: EvalCase) -> Iterator[Issue]:
 def _expectation_faults(expect: Expectation) -> Iterator[Issue]:
     """Expectations that no answer of a planner could meet."""
     if expect.routing_asks:
-        given = (
-            ("kind", expect.kind),
-            ("tools", expect.tools),
-            ("missing", expect.missing),
-            ("steps", expect.steps),
-        )
-        for name, value in given:
-            if value:
-                yield _contradiction(
-                    name,
-                    f"nothing is settled while `{expect.routing_asks[0]}` is asked",
-                )
-        return
-    if expect.kind is UNSET:
+        yield from _unrouted_faults(expect, expect.routing_asks[0])
+    elif expect.kind is UNSET:
         message = "Required, unless `asks` has a question other than `input.…`"
         yield Issue(at=("expect", "kind"), code=IssueCode.REQUIRED, message=message)
-        return
+    else:
+        yield from _routed_faults(expect)
+
+
+def _unrouted_faults(expect: Expectation, question: str) -> Iterator[Issue]:
+    """Expectations about a route that is not chosen before `question` is answered."""
+    given = (
+        ("kind", expect.kind),
+        ("tools", expect.tools),
+        ("missing", expect.missing),
+        ("steps", expect.steps),
+    )
+    for name, value in given:
+        if value:
+            yield _contradiction(
+                name, f"nothing is settled while `{question}` is asked"
+            )
+
+
+def _routed_faults(expect: Expectation) -> Iterator[Issue]:
+    """Expectations that contradict the kind of route that is expected."""
     if expect.wants_plan is not bool(expect.tools):
-        yield _contradiction(
-            "tools",
-            f"{expect.kind} {'takes at least one tool' if expect.wants_plan else 'has none'}",
-        )
+        amount = "takes at least one tool" if expect.wants_plan else "has none"
+        yield _contradiction("tools", f"{expect.kind} {amount}")
     if (expect.kind != "BLUEPRINT") is not bool(expect.missing):
         amount = (
             "has nothing missing"

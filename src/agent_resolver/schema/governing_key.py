@@ -160,11 +160,14 @@ def place_keys(front_matter: Mapping, issues: Iterable[Issue]) -> Iterator[Issue
 def place_below(issue: Issue) -> Issue:
     """The issue of an unknown key below a governing key; where another place is right, an error that names it."""
     place = _BY_FOLDED_NAME.get(fold(str(issue.at[-1])), "")
-    above = ".".join(
-        "[]" if isinstance(step, int) else step for step in issue.at[:-1]
-    ).replace(".[]", "[]")
+    above = ".".join(map(_spell_step, issue.at[:-1])).replace(".[]", "[]")
     is_misspelt = place.rpartition(".")[0] in {above, f"constraints.{above}"}
     return issue if not place or is_misspelt else _misplaced(issue, place)
+
+
+def _spell_step(step: str | int) -> str:
+    """One step to a key, as places spell it: `[]` for an element of a list."""
+    return "[]" if isinstance(step, int) else step
 
 
 def fold(key: str) -> str:

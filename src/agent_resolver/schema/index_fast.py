@@ -133,19 +133,25 @@ def _may_hold_control_character(raw: bytes) -> bool:
 
 
 def _has_no_separator(entries: Index) -> bool:
-    scopes = chain.from_iterable([entry.scopes or () for entry in entries])
-    maps = [entry.tool_scopes for entry in entries if entry.tool_scopes]
-    scopes_of_tools = chain.from_iterable(
-        chain.from_iterable([scopes.values() for scopes in maps])
-    )
-    ids = [entry.id for entry in entries]
-    versions = [entry.version or "" for entry in entries]
-    identifiers = "".join(chain(ids, versions, scopes, scopes_of_tools))
+    """True if no value has a character that separates it from the next in what a lock hashes."""
+    identifiers = _join_identifiers(entries)
     endpoints = "".join([entry.endpoint or "" for entry in entries])
     launches = [entry.launch for entry in entries if entry.launch]
     variables = "".join(chain.from_iterable([launch.env for launch in launches]))
     has_separator = any(separator in identifiers for separator in SEPARATORS)
     return not has_separator and "|" not in endpoints and "=" not in variables
+
+
+def _join_identifiers(entries: Index) -> str:
+    """Every id, version and scope in one text, which is searched faster than each of them."""
+    ids = [entry.id for entry in entries]
+    versions = [entry.version or "" for entry in entries]
+    scopes = chain.from_iterable([entry.scopes or () for entry in entries])
+    maps = [entry.tool_scopes for entry in entries if entry.tool_scopes]
+    scopes_of_tools = chain.from_iterable(
+        chain.from_iterable([scopes.values() for scopes in maps])
+    )
+    return "".join(chain(ids, versions, scopes, scopes_of_tools))
 
 
 def _states_its_endpoint(entry: IndexEntry) -> bool:

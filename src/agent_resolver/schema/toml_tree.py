@@ -131,13 +131,13 @@ def _end_of_statement(text: str, at: int) -> int:
 
 
 def _split_keys(path: str) -> list[str]:
-    return [
-        _unquote_key(key) if key[0] in "\"'" else key for key in re.findall(_KEY, path)
-    ]
+    return [_unquote_key(key) for key in re.findall(_KEY, path)]
 
 
 def _unquote_key(key: str) -> str:
-    return next(iter(tomllib.loads(f"{key} = 0")))
+    """The key itself; a bare one has no quotes to lose."""
+    is_quoted = key[0] in "\"'"
+    return next(iter(tomllib.loads(f"{key} = 0"))) if is_quoted else key
 
 
 def _make_node(
@@ -167,6 +167,13 @@ def _make_node(
                 for position, child in enumerate(value)
             )
             return Sequence(tuple(children), *place)
+        case _:
+            return _make_scalar(value, place)
+
+
+def _make_scalar(value: object, place: _Place) -> Scalar:
+    """The node of a value that is neither a table nor an array."""
+    match value:
         case str():
             return Scalar(value, *place)
         case None:

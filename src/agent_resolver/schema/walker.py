@@ -48,6 +48,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{words[near[0]]}`?" if near else ""
 
 
+# One function: each case hands one kind of type of msgspec's on to its own check.
 def _check_node(
     node: Node, expected: inspect.Type, extra: dict[str, Any]
 ) -> Iterator[Issue]:
@@ -171,32 +172,33 @@ def _check_string(
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         yield from _check_type(node, "string")
         return
-    if len(node.value) < (expected.min_length or 0):
+    text = node.value
+    if len(text) < (expected.min_length or 0):
         yield located(
             node,
             IssueCode.EMPTY,
             extra.get("empty", "String must contain at least 1 character(s)"),
         )
-    if (
-        "form" in extra
-        and expected.pattern
-        and not re.fullmatch(expected.pattern, node.value)
-    ):
+    pattern = expected.pattern
+    if "form" in extra and pattern and not re.fullmatch(pattern, text):
         yield located(node, IssueCode.FORM, f"Must be {extra['form']}")
-    if control := (_CONTROL_IN_LINES if extra.get("lines") else _CONTROL).search(
-        node.value
-    ):
+    yield from _check_characters(node, text, extra)
+
+
+def _check_characters(node: Node, text: str, extra: dict[str, Any]) -> Iterator[Issue]:
+    """The characters that a text must not contain, and the ones that a reader cannot see."""
+    forbidden = _CONTROL_IN_LINES if extra.get("lines") else _CONTROL
+    if control := forbidden.search(text):
         message = (
             f"Must not contain control characters, found U+{ord(control.group()):04X}"
         )
         yield located(node, IssueCode.CONTROL_CHARACTER, message)
-    if refused := [
-        character for character in extra.get("refused", "") if character in node.value
-    ]:
+    refused = [character for character in extra.get("refused", "") if character in text]
+    if refused:
         listed = " or ".join(f"'{character}'" for character in refused)
         why = extra.get("why", "the hash of a lock separates fields by it")
         yield located(node, IssueCode.SEPARATOR, f"Must not contain {listed}: {why}")
-    if hidden := next((c for c in node.value if unicodedata.category(c) == "Cf"), None):
+    if hidden := next((c for c in text if unicodedata.category(c) == "Cf"), None):
         name = unicodedata.name(hidden, "a format character")
         message = f"Contains the invisible character U+{ord(hidden):04X} ({name})"
         yield located(
