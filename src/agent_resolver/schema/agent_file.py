@@ -220,10 +220,8 @@ def front_matter_issues(tree: Node) -> list[Issue]:
 
 def trust_contradictions(front_matter: Mapping) -> Iterator[Issue]:
     """The error of a file whose two spellings of `requireSigned` disagree."""
-    inner, outer = (
-        _stated_word(front_matter, *_INNER),
-        _stated_word(front_matter, *_OUTER),
-    )
+    inner = _stated_word(front_matter, *_INNER)
+    outer = _stated_word(front_matter, *_OUTER)
     if inner and outer and inner.value != outer.value:
         message = f"It is {outer.source} here, and {inner.source} in `constraints`"
         issue = located(

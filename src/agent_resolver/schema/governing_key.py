@@ -127,18 +127,16 @@ def governing_key_faults(front_matter: Mapping) -> Iterator[Issue]:
         if item.key in _USUAL_KEYS:
             continue
         if item.key in _READ_KEYS:
-            if sum(other.key == item.key for other in front_matter.items) > 1:
-                yield located(item, IssueCode.DUPLICATE_KEY, "Duplicate key").within(
-                    item.key
-                )
+            count = sum(other.key == item.key for other in front_matter.items)
+            if count > 1:
+                issue = located(item, IssueCode.DUPLICATE_KEY, "Duplicate key")
+                yield issue.within(item.key)
         elif place := _right_place(item):
-            yield _misplaced(located(item, IssueCode.MISPLACED_KEY, ""), place).within(
-                item.key
-            )
+            issue = _misplaced(located(item, IssueCode.MISPLACED_KEY, ""), place)
+            yield issue.within(item.key)
         elif hint := _meant_key(item):
-            yield located(item, IssueCode.UNKNOWN_KEY, "Unknown key", hint=hint).within(
-                item.key
-            )
+            issue = located(item, IssueCode.UNKNOWN_KEY, "Unknown key", hint=hint)
+            yield issue.within(item.key)
 
 
 def place_keys(front_matter: Mapping, issues: Iterable[Issue]) -> Iterator[Issue]:
@@ -159,8 +157,10 @@ def place_keys(front_matter: Mapping, issues: Iterable[Issue]) -> Iterator[Issue
 
 def place_below(issue: Issue) -> Issue:
     """The issue of an unknown key below a governing key; where another place is right, an error that names it."""
-    place = _BY_FOLDED_NAME.get(fold(str(issue.at[-1])), "")
-    above = ".".join(map(_spell_step, issue.at[:-1])).replace(".[]", "[]")
+    *steps, key = issue.at
+    place = _BY_FOLDED_NAME.get(fold(str(key)), "")
+    # A place puts the brackets of a list right behind the name of the list.
+    above = ".".join(map(_spell_step, steps)).replace(".[]", "[]")
     is_misspelt = place.rpartition(".")[0] in {above, f"constraints.{above}"}
     return issue if not place or is_misspelt else _misplaced(issue, place)
 

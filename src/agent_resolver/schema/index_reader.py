@@ -116,6 +116,7 @@ def _duplicate_server(
     if not isinstance(name, str) or not isinstance(version, str):
         return
     if (name, version) in first:
-        message = f"Duplicate server `{name}@{version}`, first given on line {first[name, version]}"
+        line = first[name, version]
+        message = f"Duplicate server `{name}@{version}`, first given on line {line}"
         yield located(node, IssueCode.DUPLICATE_SERVER, message)
     first.setdefault((name, version), node.line)

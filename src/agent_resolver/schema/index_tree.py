@@ -55,7 +55,8 @@ def entry_places(raw: bytes) -> Iterator[EntryPlace]:
         )
         if breaks:
             line, column = line + breaks, 1
-            passed = passed[max(passed.rfind(b"\n"), passed.rfind(b"\r")) + 1 :]
+            last_break = max(passed.rfind(b"\n"), passed.rfind(b"\r"))
+            passed = passed[last_break + 1 :]
         column += len(passed) if is_ascii else len(passed.decode())
         seen = start
         yield start, end, line, column

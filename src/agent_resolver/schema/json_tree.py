@@ -92,7 +92,8 @@ class _Parser:
             if following.isalnum() or following in {".", "_"}:
                 raise self.stop("Invalid number", offset)
             return Scalar(_parse_number(source), *place, source=source), found.end()
-        word = found.group() if (found := _WORD.match(self._text, offset)) else ""
+        found = _WORD.match(self._text, offset)
+        word = found.group() if found else ""
         if word in _CONSTANTS:
             return Scalar(_CONSTANTS[word], *place, source=word), offset + len(word)
         if word.lstrip("-") in {"NaN", "Infinity"}:

@@ -82,7 +82,8 @@ def _decode_as_written(raw: bytes) -> Manifest | None:
         return None
     # No text in JSON holds a line break, so that this is how far a line is indented.
     is_flat = is_same and _TOO_DEEP not in raw
-    is_unique = len({tool.id for tool in manifest.tools}) == len(manifest.tools)
+    ids = {tool.id for tool in manifest.tools}
+    is_unique = len(ids) == len(manifest.tools)
     has_control = _CONTROL.search(manifest.generated_at) or any(
         map(_has_control_character, manifest.tools)
     )
@@ -92,7 +93,8 @@ def _decode_as_written(raw: bytes) -> Manifest | None:
 def _has_control_character(tool: ManifestTool) -> bool:
     """True if the walker would find a control character."""
     keys = (*tool.json_schema, *(tool.output_schema or ()))
-    words = (*_texts_of(tool), *chain.from_iterable(_word_lists_of(tool)), *keys)
+    listed = chain.from_iterable(_word_lists_of(tool))
+    words = (*_texts_of(tool), *listed, *keys)
     return bool(
         _CONTROL.search("".join(words))
         or _CONTROL.search(_LINE_CONTROL.sub("", tool.description))

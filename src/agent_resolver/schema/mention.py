@@ -33,7 +33,9 @@ class Mention(Struct, frozen=True):
     def names(self) -> tuple[str, ...]:
         """The names it may mean, the likeliest first: what ends emphasis may also end a name."""
         plainer = self.name.rstrip(_EMPHASIS)
-        return (self.name,) if plainer == self.name else (self.name, plainer)
+        if plainer == self.name:
+            return (self.name,)
+        return (self.name, plainer)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -116,6 +118,7 @@ def _inline_code(line: str, offset: int) -> Iterator[tuple[int, int]]:
     while place < len(runs):
         end = closing[place]
         if end is not None:
-            yield offset + runs[place][0], offset + runs[end][1]
+            opening, closing_run = runs[place], runs[end]
+            yield offset + opening[0], offset + closing_run[1]
             place = end
         place += 1

@@ -22,8 +22,10 @@ class Lines:
     def place(self, offset: int) -> tuple[int, int]:
         """The line and column of the character at `offset`."""
         line = bisect_right(self._starts, offset)
-        before = self._column if line == 1 else 1
-        return self._first + line - 1, offset - self._starts[line - 1] + before
+        # Only the first line may begin further to the right.
+        start_column = self._column if line == 1 else 1
+        column = start_column + offset - self._starts[line - 1]
+        return self._first + line - 1, column
 
 
 class Unreadable(Exception):

@@ -23,7 +23,8 @@ def tool_names(node: Node, *, splits_at_blanks: bool = False) -> tuple[str, ...]
         node: The list, or a text.
         splits_at_blanks: True if a blank separates names as well, as in the `allowed-tools` of skills.
     """
-    texts = map(_scalar_text, node.items if isinstance(node, Sequence) else (node,))
+    elements = node.items if isinstance(node, Sequence) else (node,)
+    texts = map(_scalar_text, elements)
     names = (
         name
         for text in texts

@@ -35,7 +35,8 @@ _type_info = cache(inspect.type_info)
 
 def walk(node: Node, expected: type[Struct] | Any) -> list[Issue]:  # noqa: ANN401 - types are values here
     """Every issue of `node` as a value of type `expected`, in the order of the file."""
-    found = [*_check_node(node, _type_info(expected), _ABSENT), *_duplicate_keys(node)]
+    faults = _check_node(node, _type_info(expected), _ABSENT)
+    found = [*faults, *_duplicate_keys(node)]
     return sorted(found, key=lambda issue: (issue.line, issue.column))
 
 
@@ -45,10 +46,12 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     words = {word.casefold(): word for word in sorted(known)}
     near = get_close_matches(word.casefold(), words, n=1)
-    return f"did you mean `{words[near[0]]}`?" if near else ""
+    if not near:
+        return ""
+    return f"did you mean `{words[near[0]]}`?"
 
 
-# One function: each case hands one kind of type of msgspec's on to its own check.
+# One function: each case hands one of the kinds of type that msgspec has to its check.
 def _check_node(
     node: Node, expected: inspect.Type, extra: dict[str, Any]
 ) -> Iterator[Issue]:
@@ -77,29 +80,25 @@ def _check_type(node: Node, expected: str) -> Iterator[Issue]:
     received = kind(node)
     if received == expected:
         return
-    hint = ""
-    if (
-        isinstance(node, Scalar)
-        and expected == "string"
-        and received in {"number", "boolean"}
-    ):
-        hint = (
-            f'quote it: "{node.source}"'
-            if len(node.source) <= _LONG
-            else "put it in quotes"
-        )
-    elif (
-        isinstance(node, Scalar)
-        and expected == "boolean"
-        and node.value in _SPOKEN_BOOLEANS
-    ):
-        hint = "write `true` or `false`"
     yield located(
         node,
         IssueCode.INVALID_TYPE,
         f"Expected {expected}, received {received}",
-        hint=hint,
+        hint=_spelling_hint(node, expected, received),
     )
+
+
+def _spelling_hint(node: Node, expected: str, received: str) -> str:
+    """A hint at another spelling of a scalar, for one whose type YAML took from how it is written."""
+    if not isinstance(node, Scalar):
+        return ""
+    if expected == "string" and received in {"number", "boolean"}:
+        if len(node.source) > _LONG:
+            return "put it in quotes"
+        return f'quote it: "{node.source}"'
+    if expected == "boolean" and node.value in _SPOKEN_BOOLEANS:
+        return "write `true` or `false`"
+    return ""
 
 
 def _check_union(node: Node, expected: inspect.UnionType) -> Iterator[Issue]:

@@ -176,7 +176,9 @@ class _Source:
                 )
             return _VISIBLE.sub(" ", found[0])
 
-        return self._text[: self._start] + _UNREAD.sub(blank, self._text[self._start :])
+        front_matter = self._text[: self._start]
+        body = self._text[self._start :]
+        return front_matter + _UNREAD.sub(blank, body)
 
     def _check_preface(self, readable: str, end: int) -> None:
         """A mention that no step has would be passed over in silence."""
@@ -192,7 +194,8 @@ class _Source:
     def _sections(
         self, readable: str, headings: list[re.Match[str]]
     ) -> Iterator[WorkflowSection]:
-        ends = [*(heading.start() for heading in headings[1:]), len(readable)]
+        starts = [heading.start() for heading in headings]
+        ends = [*starts[1:], len(readable)]
         count = 0
         for heading, end in zip(headings, ends, strict=False):
             section = self._section(readable, heading, end)
@@ -258,7 +261,8 @@ class _Source:
         """The words of a heading, without the `#` that may end it."""
         words = heading["words"].strip()
         opened = words.rstrip("#")
-        text = opened.rstrip() if opened.endswith((" ", "\t")) or not opened else words
+        is_ended = not opened or opened.endswith((" ", "\t"))
+        text = opened.rstrip() if is_ended else words
         if len(text) > MAX_WORKFLOW_HEADING:
             message = f"A heading has at most {MAX_WORKFLOW_HEADING} characters"
             self._note(
