@@ -39,6 +39,8 @@ BlueprintId = Annotated[
 ]
 """The id of a tool, as MCP takes it: without letters that only look like those of another id."""
 WaitKind = Literal["person", "signal", "time"]
+DelaySeconds = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
+StepSeconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
 class BlueprintMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,12 +60,10 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The attempts at a step, and the pauses between them."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=10)] = 1
-    first_delay_seconds: Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)] = 1.0
+    first_delay_seconds: DelaySeconds = 1.0
     backoff: Annotated[float, Meta(ge=1, le=10)] = 2.0
     """The factor by which each pause is longer than the one before."""
-    max_delay_seconds: Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)] = (
-        MAX_DELAY_SECONDS
-    )
+    max_delay_seconds: DelaySeconds = MAX_DELAY_SECONDS
 
 
 class ForEach(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,7 +126,7 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     for_each: ForEach | UnsetType = UNSET
     compensation: Compensation | UnsetType = UNSET
     retry: Retry | UnsetType = UNSET
-    timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] | UnsetType = UNSET
+    timeout_seconds: StepSeconds | UnsetType = UNSET
     """How long one attempt may take; at most what its tool allows."""
 
 
@@ -182,7 +182,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What holds for every step that does not say otherwise."""
 
     retry: Retry = Retry()
-    step_timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] | UnsetType = UNSET
+    step_timeout_seconds: StepSeconds | UnsetType = UNSET
     max_parallel: Annotated[int, Meta(ge=1, le=MAX_UNBATCHED_ITEMS)] = (
         MAX_UNBATCHED_ITEMS
     )

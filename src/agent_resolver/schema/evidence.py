@@ -15,8 +15,9 @@ from agent_resolver.schema.classification import Classification
 from agent_resolver.schema.errors import InvalidEvidence
 from agent_resolver.schema.golden_context import Environment, Incident
 from agent_resolver.schema.golden_path import (
-    Artifact,
+    Artifacts,
     Identifier,
+    Identifiers,
     IntentKind,
     Reference,
     Stage,
@@ -89,9 +90,9 @@ class EvidenceTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: Text
     cycles: int
     tokens: int
-    artifacts: Annotated[dict[Identifier, Artifact], Meta(max_length=100)]
+    artifacts: Artifacts
     pending_actions: Annotated[tuple[EvidencePending, ...], Meta(max_length=200)]
-    reasoning_history: Annotated[tuple[Identifier, ...], Meta(max_length=1_000)]
+    reasoning_history: Identifiers
     run: Text | None
     result: Reference | None
     output: Any

@@ -43,6 +43,8 @@ MAX_MESSAGE: Final = 4_000
 Reference = Annotated[str, Meta(pattern="^sha256-[0-9a-f]{64}$", max_length=71)]
 Summary = Annotated[str, Meta(max_length=MAX_SUMMARY)]
 Identifier = Annotated[str, Meta(min_length=1, max_length=200)]
+OptionalIdentifier = Annotated[str, Meta(max_length=200)]
+Identifiers = Annotated[tuple[Identifier, ...], Meta(max_length=1_000)]
 TraceId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32)]
 Count = Annotated[int, Meta(ge=0)]
 
@@ -57,6 +59,9 @@ class Artifact(Struct, frozen=True, kw_only=True):
     summary: Summary = ""
 
 
+Artifacts = Annotated[dict[Identifier, Artifact], Meta(max_length=100)]
+
+
 class TaskAction(Struct, frozen=True, kw_only=True):
     """Something that a person has to do before a task goes on. The inbox has the question itself."""
 
@@ -64,7 +69,7 @@ class TaskAction(Struct, frozen=True, kw_only=True):
     type: PendingType
     message: Annotated[str, Meta(max_length=MAX_MESSAGE)]
     resolved: bool = False
-    key: Annotated[str, Meta(max_length=200)] = ""
+    key: OptionalIdentifier = ""
     """What an answer is for, such as `input.title`; empty where being answered is enough."""
 
 
@@ -96,10 +101,10 @@ class GoldenPathState(Struct, frozen=True, kw_only=True):
     intent: Annotated[str, Meta(max_length=MAX_INTENT)] = ""
     """The request, as the person wrote it."""
     trace_id: Annotated[str, Meta(pattern="^([0-9a-f]{32})?$", max_length=32)] = ""
-    active_task_id: Annotated[str, Meta(max_length=200)] = ""
+    active_task_id: OptionalIdentifier = ""
     """`<task id>/<stage>`: it changes with each stage."""
-    artifacts: Annotated[dict[Identifier, Artifact], Meta(max_length=100)] = {}
-    reasoning_history: Annotated[tuple[Identifier, ...], Meta(max_length=1_000)] = ()
+    artifacts: Artifacts = {}
+    reasoning_history: Identifiers = ()
     """The ids of decision records, the oldest first."""
     pending_actions: Annotated[tuple[TaskAction, ...], Meta(max_length=200)] = ()
 
@@ -118,7 +123,7 @@ class TaskState(GoldenPathState, frozen=True, kw_only=True):
     """The tokens that models reported, over the whole task."""
     halted: Annotated[str, Meta(max_length=100)] = ""
     """The code of the guardrail that stopped the task; empty while none has."""
-    tools: Annotated[tuple[Identifier, ...], Meta(max_length=1_000)] = ()
+    tools: Identifiers = ()
     """The ids of the tools that the planner may use."""
     knowledge: Annotated[tuple[Reference, ...], Meta(max_length=5)] = ()
     """The digests of the snippets that the planner may read."""
@@ -130,7 +135,7 @@ class TaskState(GoldenPathState, frozen=True, kw_only=True):
     answers: Annotated[tuple[Answer, ...], Meta(max_length=200)] = ()
     classification: Classification = "INTERNAL"
     """How sensitive the data of the plan is, as far as that is known."""
-    draft: Annotated[str, Meta(max_length=200)] = ""
+    draft: OptionalIdentifier = ""
     """The id of the artifact that is being built, audited, installed or executed."""
     arguments: Annotated[str, Meta(max_length=80)] = ""
     """The digest of the arguments that the plan is called with; they are kept like an artifact."""
@@ -138,7 +143,7 @@ class TaskState(GoldenPathState, frozen=True, kw_only=True):
     """The ids of the remedies that the Builder has to apply to its draft."""
     tried: Annotated[tuple[Identifier, ...], Meta(max_length=200)] = ()
     """The ids of the remedies that the Builder could not apply: a person has to decide about them."""
-    waits_for_run: Annotated[str, Meta(max_length=200)] = ""
+    waits_for_run: OptionalIdentifier = ""
     """The run of a blueprint that the task waits for; empty while it waits for none."""
     result: Annotated[str, Meta(max_length=80)] = ""
     """The digest of what the plan returned."""

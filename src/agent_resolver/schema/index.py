@@ -17,6 +17,7 @@ from agent_resolver.schema.vocabulary import (
     Sensitivity,
     Status,
     Text,
+    ToolScopes,
     Transport,
 )
 
@@ -91,7 +92,7 @@ class IndexEntry(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     launch: Launch | UnsetType = UNSET
     """[The command](file-formats.md#servers-that-are-started) of a server that is started, in place of
     `endpoint`."""
-    tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
+    tool_scopes: ToolScopes | UnsetType = UNSET
     """The scopes that open each tool: [tools and their scopes](file-formats.md#tools-and-their-scopes)."""
 
     name: Text | UnsetType = UNSET

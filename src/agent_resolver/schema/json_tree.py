@@ -61,7 +61,8 @@ class _Parser:
         return unreadable(code, message, self._lines.place(offset), hint=hint)
 
     def skip(self, offset: int) -> int:
-        return found.end() if (found := _SPACE.match(self._text, offset)) else offset
+        found = _SPACE.match(self._text, offset)
+        return found.end() if found else offset
 
     def value(self, offset: int, depth: int) -> tuple[Node, int]:
         if depth > MAX_DEPTH:
@@ -129,10 +130,11 @@ class _Parser:
         return self.stop("Invalid escape in a string", offset)
 
     def _mapping(self, offset: int, depth: int) -> tuple[Node, int]:
+        place = self._lines.place(offset)
         items: list[Item] = []
         at = self.skip(offset + 1)
         if self._text.startswith("}", at):
-            return Mapping((), *self._lines.place(offset)), at + 1
+            return Mapping((), *place), at + 1
         while True:
             if not self._text.startswith('"', at):
                 hint = (
@@ -149,13 +151,14 @@ class _Parser:
             items.append(Item(key, *self._lines.place(at), value))
             at, done = self._next(end, "}")
             if done:
-                return Mapping(tuple(items), *self._lines.place(offset)), at
+                return Mapping(tuple(items), *place), at
 
     def _sequence(self, offset: int, depth: int) -> tuple[Node, int]:
+        place = self._lines.place(offset)
         items: list[Node] = []
         at = self.skip(offset + 1)
         if self._text.startswith("]", at):
-            return Sequence((), *self._lines.place(offset)), at + 1
+            return Sequence((), *place), at + 1
         while True:
             if items and self._text.startswith("]", at):
                 raise self.stop("Expected a value", at, "remove the comma before it")
@@ -163,7 +166,7 @@ class _Parser:
             items.append(value)
             at, done = self._next(end, "]")
             if done:
-                return Sequence(tuple(items), *self._lines.place(offset)), at
+                return Sequence(tuple(items), *place), at
 
     def _next(self, end: int, closing: str) -> tuple[int, bool]:
         """After an element: the offset of what follows, and whether the collection is closed."""

@@ -16,6 +16,7 @@ from agent_resolver.schema.vocabulary import (
     Identifier,
     OptionalText,
     Text,
+    ToolScopes,
 )
 
 
@@ -38,7 +39,7 @@ class LockedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     # Present only where the server uses a key that the first format does not have.
     launch: Launch | UnsetType = UNSET
     """From the index: the command, with its defaults filled in."""
-    tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
+    tool_scopes: ToolScopes | UnsetType = UNSET
     """From the index: the scopes that open each tool, sorted."""
     transport: EndpointTransport | UnsetType = UNSET
     """From the index: the protocol that `endpoint` speaks, unless it is Streamable HTTP."""

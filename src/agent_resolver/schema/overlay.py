@@ -11,7 +11,7 @@ from agent_resolver.schema.index import ServerData, ServerTrust
 from agent_resolver.schema.issue import Issue, IssueCode, Severity, only_errors
 from agent_resolver.schema.source import BYTE_ORDER_MARK, Unreadable, decode
 from agent_resolver.schema.tree import EMPTY, Node, plain
-from agent_resolver.schema.vocabulary import Identifier, Text
+from agent_resolver.schema.vocabulary import Identifier, Text, ToolScopes
 
 
 class OverlayFacts(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -23,7 +23,7 @@ class OverlayFacts(Struct, frozen=True, kw_only=True, rename="camel"):
     """The scopes, in place of those of the index."""
     data: ServerData | UnsetType = UNSET
     trust: ServerTrust | UnsetType = UNSET
-    tool_scopes: dict[Text, tuple[Identifier, ...]] | UnsetType = UNSET
+    tool_scopes: ToolScopes | UnsetType = UNSET
     """The scopes that open each tool; tools without an entry keep the scopes of the index."""
 
 

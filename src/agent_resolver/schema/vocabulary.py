@@ -50,6 +50,8 @@ OptionalText = Annotated[str, text(min_length=0)]
 Prose = Annotated[str, Meta(extra={"lines": True})]
 """Text of several lines, without any other control characters."""
 Identifier = Annotated[str, text(SEPARATORS)]
+ToolScopes = dict[Text, tuple[Identifier, ...]]
+"""Maps the name of a tool to the scopes that open it."""
 Endpoint = Annotated[str, text("|")]
 EnvironmentName = Annotated[
     str, text("=", why="only the name of a variable belongs here, never its value")

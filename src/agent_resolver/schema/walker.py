@@ -133,7 +133,9 @@ def _check_number(
 def _check_range(
     node: Node, value: float, expected: inspect.FloatType | inspect.IntType
 ) -> Iterator[Issue]:
-    above, least, most = expected.gt, expected.ge, expected.le
+    above = expected.gt
+    least = expected.ge
+    most = expected.le
     if most is not None and least is not None:
         words = f"Must be from {least} to {most}"
     elif most is not None:

@@ -143,7 +143,8 @@ class _Source:
         has_title = bool(headings) and headings[0]["marks"] == "#"
         title = self._heading_text(headings[0]) if has_title else ""
         steps = headings[1:] if has_title else headings
-        self._check_preface(readable, steps[0].start() if steps else len(readable))
+        end_of_preface = steps[0].start() if steps else len(readable)
+        self._check_preface(readable, end_of_preface)
         if not steps:
             message = "No heading below the title" if title else "No heading"
             self._note(
