@@ -209,7 +209,8 @@ class _Forks:
             for number in numbers:
                 os.close(number)
             return
-        call, channel = numbers[0], socket.socket(fileno=numbers[1])
+        call = numbers[0]
+        channel = socket.socket(fileno=numbers[1])
         try:
             pid = os.fork()
         except OSError as error:
@@ -255,6 +256,11 @@ class _Forks:
 
     def _collect(self, *, is_end: bool = False) -> None:
         """Collect processes that ended, kill what they left behind, and only then tell how they ended."""
+        self._kill_left_behind(is_end=is_end)
+        self._tell_ends()
+
+    def _kill_left_behind(self, *, is_end: bool) -> None:
+        """Kill the children that belong to no call that still runs, and wait for them; at the end, for all."""
         has_children = self._reap()
         deadline = time.monotonic() + _KILL_SECONDS
         while (self._ended or is_end) and has_children and time.monotonic() < deadline:
@@ -268,6 +274,9 @@ class _Forks:
             signal_all(left, signal.SIGKILL)
             time.sleep(_LOOK_SECONDS)
             has_children = self._reap()
+
+    def _tell_ends(self) -> None:
+        """Tell the caller of each call that ended how it ended."""
         for pid, status in self._ended.items():
             channel = self._calls.pop(pid)
             with suppress(KeyError, ValueError):
@@ -304,7 +313,8 @@ def _run_only_call(control: socket.socket) -> NoReturn:
     control.close()
     if len(numbers) < _SOCKETS_OF_A_CALL:
         os._exit(0)
-    call, channel = numbers[0], socket.socket(fileno=numbers[1])
+    call = numbers[0]
+    channel = socket.socket(fileno=numbers[1])
     channel.set_inheritable(False)
     threading.Thread(target=_exit_with_parent, args=(channel,), daemon=True).start()
     _tell(channel, STARTED)

@@ -102,6 +102,8 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         UnsafeCapability: It cannot be a tool; the error has every reason.
     """
     is_restricted = classification == "RESTRICTED"
+    needs_approval = is_restricted if approval is None else approval
+    is_isolated = is_restricted if isolated is None else isolated
     declaration = Declaration(
         id=capability_id,
         domain=domain,
@@ -120,13 +122,13 @@ def capability(  # noqa: PLR0913 - each is a word of the declaration
         rules=Rules(
             required_scopes=unique_words(scopes),
             classification=classification,
-            needs_approval=is_restricted if approval is None else approval,
+            needs_approval=needs_approval,
             approver_role=approver_role,
             priority=priority,
             is_idempotent=idempotent,
             secrets=unique_words(secrets),
             secret_fields=unique_words(secret_fields),
-            is_isolated=is_restricted if isolated is None else isolated,
+            is_isolated=is_isolated,
         ),
         labels=Labels(
             kind="CAPABILITY",
@@ -153,10 +155,7 @@ class Capability(Generic[Parameters, Result]):
     def __init__(
         self, function: Callable[Parameters, Result], declaration: Declaration
     ) -> None:
-        docstring = inspect.getdoc(function) or ""
-        description = (
-            docstring if declaration.description is None else declaration.description
-        )
+        description = _description_of(function, declaration.description)
         signature, unsafe_signature = signature_of(function)
         target, unsafe_target = (
             target_of(function) if declaration.rules.is_isolated else (None, [])
@@ -270,7 +269,9 @@ class Capability(Generic[Parameters, Result]):
         try:
             return self._encode(result)
         except (TypeError, ValueError, RecursionError) as error:
-            message = f"{self.descriptor.id} gave `{type(result).__name__}`, which is not JSON ({type(error).__name__})"
+            given = type(result).__name__
+            why = type(error).__name__
+            message = f"{self.descriptor.id} gave `{given}`, which is not JSON ({why})"
             remedy = (
                 "it may have done its work all the same: look before you call it again"
             )
@@ -287,6 +288,13 @@ def capabilities_of(module: ModuleType) -> tuple[Capability[..., Any], ...]:
         if isinstance(value, Capability)
     }
     return tuple(sorted(found.values(), key=lambda each: each.descriptor.id))
+
+
+def _description_of(function: Callable[..., Any], stated: str | None) -> str:
+    """The stated description; the docstring of the function where none is stated."""
+    if stated is not None:
+        return stated
+    return inspect.getdoc(function) or ""
 
 
 def _types_of(

@@ -128,14 +128,32 @@ class LoadedSources:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Where Python finds a module: from its recorded source if it is covered, otherwise wherever others find it.
+        """Finds a covered module in its recorded source, and leaves every other to the finders behind this one.
 
         Raises:
             ImportError: It is a module of the project whose source is not known.
         """
         if self._is_complete and name in self._recorded:
             return self._recorded_spec(self._recorded[name])
-        found = PathFinder.find_spec(name, path, target)
+        file = self._covered_file(name, PathFinder.find_spec(name, path, target))
+        if file is None:
+            return None
+        if self._is_complete or (
+            name in self._elsewhere and name not in self._recorded
+        ):
+            raise ImportError(
+                f"`{file}` is not among the code that was loaded", name=name
+            )
+        if name in self._loaded:
+            self._recorded.pop(name, None)
+        return self._recorded_spec(self._record(name, file))
+
+    def _covered_file(self, name: str, found: ModuleSpec | None) -> str | None:
+        """The source file of a module that Python found, if it is covered; None leaves the module to other finders.
+
+        Raises:
+            ImportError: It is covered, and compiled code is all there is of it.
+        """
         if (
             found is None
             or found.origin is None
@@ -146,15 +164,7 @@ class LoadedSources:
             raise ImportError(f"`{found.origin}` has no source", name=name)  # noqa: TRY004 - as any failed import
         if not isinstance(found.loader, SourceFileLoader):
             return None
-        if self._is_complete or (
-            name in self._elsewhere and name not in self._recorded
-        ):
-            raise ImportError(
-                f"`{found.origin}` is not among the code that was loaded", name=name
-            )
-        if name in self._loaded:
-            self._recorded.pop(name, None)
-        return self._recorded_spec(self._record(name, found.origin))
+        return found.origin
 
     def _recorded_spec(self, source: ModuleSource) -> ModuleSpec | None:
         folders = [os.path.dirname(source.file)] if source.is_package else None
@@ -169,7 +179,8 @@ class LoadedSources:
         if known is not None and known.file == file:
             return known
         content, stamp = _read_source(file)
-        is_package = os.path.splitext(os.path.basename(file))[0] == "__init__"
+        stem, _ = os.path.splitext(os.path.basename(file))
+        is_package = stem == "__init__"
         source = ModuleSource(name, file, is_package, content)
         self._recorded[name] = source
         self._stamps[source] = stamp
@@ -314,14 +325,7 @@ def _imported_names(source: ModuleSource) -> tuple[str, ...]:
         # It imports nothing, since it cannot be loaded.
         return tuple(_with_parents(source.name))
     package = source.name if source.is_package else source.name.rpartition(".")[0]
-    names = {source.name}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = _base_of(node, package)
-            # Each name may be a module of the package, or anything else in it.
-            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    names = {source.name, *_names_in_imports(tree, package)}
     # A relative import outside of a package names nothing.
     usable = sorted(name for name in names if name and not name.startswith("."))
     return tuple(
@@ -329,12 +333,28 @@ def _imported_names(source: ModuleSource) -> tuple[str, ...]:
     )
 
 
+def _names_in_imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """The names in all import statements of a module, those inside functions included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base_of(node, package)
+            yield base
+            # Each name may be a module of the package, or anything else in it.
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
 def _base_of(node: ast.ImportFrom, package: str) -> str:
     """The full name of the module that `from ... import` names."""
     if not node.level:
         return node.module or ""
-    above = package.split(".")[: len(package.split(".")) - node.level + 1]
-    return ".".join([*above, *filter(None, [node.module])])
+    folders = package.split(".")
+    # One dot is the package itself, and each further dot a package above it.
+    above = folders[: len(folders) - node.level + 1]
+    if node.module:
+        above.append(node.module)
+    return ".".join(above)
 
 
 loaded_sources = LoadedSources()

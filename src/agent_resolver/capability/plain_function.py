@@ -57,8 +57,9 @@ def tool_of(function: Callable[..., Any], tool_id: str = "") -> "FunctionTool":
     )
     found = list(_unsafe_function(function))
     if found:
-        where = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', name)}"
-        raise UnsafeCapability(declaration.id, where, found)
+        module = getattr(function, "__module__", "?")
+        qualified = getattr(function, "__qualname__", name)
+        raise UnsafeCapability(declaration.id, f"{module}:{qualified}", found)
     return FunctionTool(function, declaration)
 
 

@@ -255,8 +255,9 @@ class _Walk:
     def _visit_plain(
         self, annotation: Annotation, at: At, metadata: Sequence[Any]
     ) -> None:
-        origin, arguments = origin_of(annotation) or annotation, get_args(annotation)
-        if origin is Literal or (isinstance(origin, type) and origin in _SCALARS):
+        origin = origin_of(annotation) or annotation
+        arguments = get_args(annotation)
+        if _is_scalar(origin):
             return
         if _is_union(annotation):
             self._visit_union(annotation, at, metadata)
@@ -302,7 +303,8 @@ class _Walk:
         inner = get_args(annotation) if is_list(annotation) else members_of(annotation)
         if type(annotation).__name__ == "TypeAliasType":
             inner = (annotation.__value__,)
-        found = set[int]().union(*(self._levels(each, depth + 1) for each in inner))
+        levels = (self._levels(each, depth + 1) for each in inner)
+        found = set[int]().union(*levels)
         return {level + 1 for level in found} if is_list(annotation) else found
 
     def _check_enum(self, cls: type[Enum], at: At) -> None:
@@ -413,8 +415,12 @@ def _is_union(annotation: Annotation) -> bool:
     return origin_of(annotation) in {Union, types.UnionType}
 
 
+def _is_scalar(origin: Annotation) -> bool:
+    return origin is Literal or (isinstance(origin, type) and origin in _SCALARS)
+
+
 def _is_constant_type(annotation: Annotation) -> bool:
-    """Whether it allows one value: such a field says all about itself."""
+    """True if it allows one value: such a field says all about itself."""
     inner, _ = unwrapped(annotation)
     return origin_of(inner) is Literal and len(get_args(inner)) == 1
 

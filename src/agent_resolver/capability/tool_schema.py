@@ -1,7 +1,7 @@
 """JSON Schemas of tools: in one form whatever made them, and checked."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final
 
@@ -112,6 +112,11 @@ class _Rewriter:
         name = _definition_name(node)
         if name in self._definitions and name not in self._needed:
             self._needed.append(name)
+        self._rewrite_subschemas(node)
+        return _order_keywords(node)
+
+    def _rewrite_subschemas(self, node: dict[str, Any]) -> None:
+        """Put the rewritten schemas of fields, members and items into a schema, and close it to other fields."""
         if "properties" in node:
             node["properties"] = {
                 name: self._rewrite(field) for name, field in node["properties"].items()
@@ -124,7 +129,6 @@ class _Rewriter:
         for key in _SINGLES:
             if isinstance(node.get(key), dict):
                 node[key] = self._rewrite(node[key])
-        return _order_keywords(node)
 
 
 def unsafe_schema(schema: dict[str, Any], at: At) -> Iterator[Unsafe]:
@@ -189,16 +193,12 @@ def is_json(value: Value, depth: int = 0) -> bool:
         case float():
             return isfinite(value)
         case list() | tuple():
-            return depth <= MAX_DEPTH and all(
-                is_json(item, depth + 1) for item in value
-            )
-        case dict():
-            return depth <= MAX_DEPTH and all(
-                isinstance(key, str) and is_json(item, depth + 1)
-                for key, item in value.items()
-            )
+            items: Iterable[Value] = value
+        case dict() if all(isinstance(key, str) for key in value):
+            items = value.values()
         case _:
             return False
+    return depth <= MAX_DEPTH and all(is_json(item, depth + 1) for item in items)
 
 
 class _Place(Struct, frozen=True):
@@ -319,7 +319,8 @@ def _unsafe_claims(
     wrong: dict[int, str] = {}
     for fault in found:
         wrong.setdefault(int(fault.instance_path[0]), fault.message)
-    yield from (_unsafe_claim(claims[index], wrong[index]) for index in sorted(wrong))
+    for index in sorted(wrong):
+        yield _unsafe_claim(claims[index], wrong[index])
 
 
 def _unsafe_claim(claim: _Claim, why: str) -> Unsafe:

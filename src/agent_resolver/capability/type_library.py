@@ -219,12 +219,10 @@ def _unsafe_descriptors(cls: type[Any]) -> Iterator[Unsafe]:
 
 
 def _field_of_dataclass(field: "dataclasses.Field[Any]", hint: Annotation) -> Field:
-    made = field.default_factory is not dataclasses.MISSING
+    default = UNSET if field.default is dataclasses.MISSING else field.default
+    unsafe = []
+    if field.default_factory is not dataclasses.MISSING:
+        unsafe.append(unsafe_default_factory("use a constant, such as `()` or `None`"))
     return Field(
-        name=field.name,
-        annotation=hint,
-        default=UNSET if field.default is dataclasses.MISSING else field.default,
-        unsafe=(unsafe_default_factory("use a constant, such as `()` or `None`"),)
-        if made
-        else (),
+        name=field.name, annotation=hint, default=default, unsafe=tuple(unsafe)
     )

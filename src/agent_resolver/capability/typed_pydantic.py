@@ -248,12 +248,22 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
         or {}
     )
     yield from _unsafe_decorators(cls.__pydantic_decorators__)
-    if not issubclass(cls, BaseModel):
-        yield from _unsafe_hooks(cls)
-        if hasattr(cls, "__post_init__"):
-            yield unsafe_post_init("__post_init__")
-        yield from unsafe_methods(cls)
-        return
+    if issubclass(cls, BaseModel):
+        yield from _unsafe_model(cls)
+    else:
+        yield from _unsafe_dataclass(cls)
+
+
+def _unsafe_dataclass(cls: type[Any]) -> Iterator[Unsafe]:
+    """The code of its own that a class runs which is not a model."""
+    yield from _unsafe_hooks(cls)
+    if hasattr(cls, "__post_init__"):
+        yield unsafe_post_init("__post_init__")
+    yield from unsafe_methods(cls)
+
+
+def _unsafe_model(cls: type[BaseModel]) -> Iterator[Unsafe]:
+    """The code of its own that a model runs, and a root in place of its fields."""
     if issubclass(cls, RootModel):
         message = f"`{cls.__name__}` has no fields of its own: use the type inside"
         yield Unsafe(code=UnsafeCode.NOT_AN_OBJECT, message=message)
@@ -335,11 +345,12 @@ def _field_of_model(name: str, info: FieldInfo) -> Field:
         for other in (info.alias, info.validation_alias, info.serialization_alias)
         if other not in (None, name)
     ]
+    default = UNSET if info.default is PydanticUndefined else info.default
     return Field(
         name=name,
         annotation=info.annotation,
         metadata=(info, *info.metadata),
-        default=UNSET if info.default is PydanticUndefined else info.default,
+        default=default,
         unsafe=(unsafe_alias(str(aliases[0])),) if aliases else (),
     )
 
@@ -356,8 +367,10 @@ def _constrained_type(annotation: Annotation) -> Annotation:
     return annotation
 
 
+# One function: each branch is one kind of metadata, and the first that fits decides,
+# since some kinds also have the hooks that the last branch refuses.
 def _unsafe_metadata_item(item: Value) -> Iterator[Unsafe]:
-    """What is unsafe about one piece of metadata, by its kind."""
+    """The faults of one piece of metadata, by its kind."""
     # Some are given as classes, such as `SkipValidation`, and some as instances.
     kind = item if isinstance(item, type) else type(item)
     name = f"`{kind.__name__}`"
@@ -386,15 +399,19 @@ def _hidden_constraints(item: Value, only: Annotation) -> Iterator[Unsafe]:
     A schema shows bounds of numbers, lengths of texts, lists and mappings, and patterns of texts.
     """
     is_number = only is int or only is float
-    is_sized = only is str or is_list(only) or is_mapping(only)
     is_hidden_bound = isinstance(item, _BOUNDS) and not is_number
-    is_hidden_length = isinstance(item, _LENGTHS) and not is_sized
+    is_hidden_length = isinstance(item, _LENGTHS) and not _is_sized(only)
     if isinstance(item, Timezone) or is_hidden_bound or is_hidden_length:
         yield unsafe_validator(f"`{type(item).__name__}` on this type")
     if isinstance(item, MultipleOf) and only is float:
         # Pydantic takes what is nearly a multiple, other readers of the schema do not.
         yield unsafe_validator("`multiple_of` on floats")
     yield from _hidden_attributes(item, is_text=only is str)
+
+
+def _is_sized(only: Annotation) -> bool:
+    """True for a type whose schema can show its length."""
+    return only is str or is_list(only) or is_mapping(only)
 
 
 def _hidden_attributes(item: Value, *, is_text: bool) -> Iterator[Unsafe]:
