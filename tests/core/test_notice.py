@@ -172,3 +172,7 @@ def test_a_tool_map_that_names_a_scope_the_server_does_not_offer_is_warned_of() 
             "0.toolScopes.drop: 'delete:reports' is not among the scopes of the server",
         )
     ]
+
+
+def test_scopes_of_a_tool_are_not_warned_of_where_those_of_the_server_are_not_known() -> None:
+    assert server_notices(scopes=None, toolScopes={"list": ["read:reports"]}) == []

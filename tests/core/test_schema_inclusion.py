@@ -199,6 +199,7 @@ NOT_SHOWN: list[tuple[Any, Any, list[str]]] = [
     ({**STRING, "odd": {"$ref": "x"}}, {**STRING, "odd": {"$ref": "x"}}, ["unknown-keyword $ odd"]),
     ({**STRING, "odd": {"$ref": "#"}}, {**STRING, "odd": {"$ref": 1}}, ["unknown-keyword $ odd"]),
     ({**STRING, "odd": [1, 2]}, {**STRING, "odd": [1]}, ["unknown-keyword $ odd"]),
+    (INTEGER, {"anyOf": [STRING, False]}, ["alternative $ anyOf"]),
 ]
 
 

@@ -5,6 +5,7 @@ from msgspec import UNSET, json, structs
 
 from agent_resolver import Server, parse_index, servers_of
 from agent_resolver.core import by_category, in_order
+from agent_resolver.core.server import ServerPool, pool_of
 from agent_resolver.schema import IndexEntry, Launch, ServerData, ServerPolicy, ServerTrust
 from tests.core.strategies import LAW, Case, solvable_cases
 
@@ -94,3 +95,9 @@ def test_each_category_lists_each_of_its_servers_once_in_order() -> None:
         "y": ["b@1"],
     }
     assert list(grouped) == ["Z", "x", "y"]
+
+
+def test_servers_that_can_be_chosen_from_already_stay_as_they_are() -> None:
+    pool = ServerPool((server("a", "1"),))
+
+    assert pool_of(pool) is pool

@@ -193,7 +193,8 @@ def grants_of(
 ) -> dict[str, Grant]:
     """The rights over each locked server, by `id@version`: the scopes of all its entries together."""
     grants: dict[str, Grant] = {}
-    locked, by_name = tuple(entries), frozenset(admitted)
+    locked = tuple(entries)
+    by_name = frozenset(admitted)
     server_ids = sorted({entry.server_id for entry in locked})
     for entry in locked:
         name = f"{entry.server_id}@{entry.version}"

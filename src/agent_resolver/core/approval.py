@@ -59,7 +59,8 @@ def instant(moment: datetime) -> str:
 
 def effects_of(descriptor: Descriptor) -> str:
     """The effects that a tool declares, in words for an approver."""
-    hints, rules = descriptor.hints or {}, descriptor.rules
+    hints = descriptor.hints or {}
+    rules = descriptor.rules
     is_server_tool = descriptor.labels.kind == "TOOL"
     if hints.get("readOnlyHint", False):
         words = ["only reads"]
@@ -107,7 +108,9 @@ def refuse_verdict(
     if action.type != "APPROVAL":
         return _wrong_kind(action)
     is_taken_back = verdict == "rejected" and is_requester(action, by)
-    return None if is_taken_back else _not_entitled(action, by, connection)
+    if is_taken_back:
+        return None
+    return _not_entitled(action, by, connection)
 
 
 def is_usable(action: PendingAction | None) -> bool:
@@ -132,14 +135,7 @@ def is_answered_by_worker(action: PendingAction, caller: Caller) -> bool:
 def _not_entitled(
     action: PendingAction, by: Caller, connection: str
 ) -> AnswerRefusal | None:
-    # The names are compared without their issuers, unlike those of requesters: this can
-    # only refuse more.
-    is_own = by.id in {action.requester, action.via} or (
-        connection != "" and connection == action.connection
-    )
-    # Without an issuer and a connection, the answer comes from the user of this
-    # machine.
-    is_at_terminal = not by.is_verified and not connection
+    """The reason why `by` may not decide about a call, or None if they may."""
     is_restricted = action.classification == "RESTRICTED"
     if is_restricted and not by.is_verified:
         message = f"{by.id} is not verified, and a RESTRICTED call takes an approver that an issuer vouches for"
@@ -152,18 +148,33 @@ def _not_entitled(
             message,
             f"approve it with a new token of {by.id}",
         )
-    if is_own and (is_restricted or not is_at_terminal):
-        role_in_call = "asked for" if by.id != action.via else "makes"
-        message = f"{by.id} {role_in_call} this call, and cannot approve it"
-        remedy = "approve it with `agent inbox` in a terminal"
-        if is_restricted or by.is_verified:
-            remedy = f"ask another person with the role `{action.role}`"
-        return AnswerRefusal(AnswerCode.OWN_CALL, message, remedy)
-    return (
-        _without_role(action, by)
-        if by.is_verified and action.role not in by.roles
-        else None
-    )
+    if _is_own_call(action, by, connection):
+        # Without an issuer and a connection, the answer comes from the user of this
+        # machine.
+        is_at_terminal = not by.is_verified and not connection
+        if is_restricted or not is_at_terminal:
+            return _own_call(action, by)
+    if by.is_verified and action.role not in by.roles:
+        return _without_role(action, by)
+    return None
+
+
+def _is_own_call(action: PendingAction, by: Caller, connection: str) -> bool:
+    """True if `by` asked for the call or makes it, or the connection is the one that it came over."""
+    # The names are compared without their issuers, unlike those of requesters: this can
+    # only refuse more.
+    if by.id in {action.requester, action.via}:
+        return True
+    return connection != "" and connection == action.connection
+
+
+def _own_call(action: PendingAction, by: Caller) -> AnswerRefusal:
+    role_in_call = "asked for" if by.id != action.via else "makes"
+    message = f"{by.id} {role_in_call} this call, and cannot approve it"
+    remedy = "approve it with `agent inbox` in a terminal"
+    if action.classification == "RESTRICTED" or by.is_verified:
+        remedy = f"ask another person with the role `{action.role}`"
+    return AnswerRefusal(AnswerCode.OWN_CALL, message, remedy)
 
 
 def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
@@ -187,7 +198,9 @@ def refuse_words(
         return _wrong_kind(action)
     if action.takes_approver or action.classification == "RESTRICTED":
         return _not_entitled(action, by, connection)
-    return None if may_see_action(action, by) else _without_role(action, by)
+    if may_see_action(action, by):
+        return None
+    return _without_role(action, by)
 
 
 def _not_waiting(action: PendingAction, now: str) -> AnswerRefusal | None:
@@ -219,16 +232,12 @@ def _wrong_kind(action: PendingAction) -> AnswerRefusal:
         return AnswerRefusal(AnswerCode.ANSWERED_BY_READINESS, message, remedy)
     match action.type:
         case "APPROVAL":
-            message, remedy = (
-                f"{action.id} waits for an approval",
-                f"`agent inbox approve {action.id}`, or `reject`",
-            )
+            message = f"{action.id} waits for an approval"
+            remedy = f"`agent inbox approve {action.id}`, or `reject`"
             return AnswerRefusal(AnswerCode.NOT_A_QUESTION, message, remedy)
         case "CLARIFICATION":
-            message, remedy = (
-                f"{action.id} waits for an answer in words",
-                f"`agent inbox answer {action.id} TEXT`",
-            )
+            message = f"{action.id} waits for an answer in words"
+            remedy = f"`agent inbox answer {action.id} TEXT`"
             return AnswerRefusal(AnswerCode.NOT_AN_APPROVAL, message, remedy)
         case _:
             message = f"{action.id} is answered by what it waits for being there; a secret is never typed in here"

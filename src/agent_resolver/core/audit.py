@@ -45,7 +45,8 @@ def extended(
         return [], seal
     last = dict(heads)
     added: list[AuditRecord] = []
-    count, root = seal.count, seal.root
+    count = seal.count
+    root = seal.root
     for new in records:
         # Each record is chained twice: to the one before it in its run, and by the root
         # to all before it.
@@ -82,7 +83,9 @@ def anchored(
         through: The position of the last record to remove.
         key: What seals the trail.
     """
-    root, heads, runs_after = seal.anchor_root, dict(seal.anchor_heads), set()
+    root = seal.anchor_root
+    heads = dict(seal.anchor_heads)
+    runs_after = set()
     for record in records:
         if record.position > through:
             runs_after.add(record.run)
@@ -147,7 +150,8 @@ def chain_faults(
     # Without the key, a seal that was made with one looks like a changed one.
     or_sealed = "" if key else ", or it was sealed with a key"
     heads = dict(seal.anchor_heads)
-    root, position = seal.anchor_root, seal.anchor
+    root = seal.anchor_root
+    position = seal.anchor
     if seal.anchor_seal != _anchor_seal(seal, key):
         yield f"the anchor that pruning left was changed{or_sealed}"
     is_noted_root_found = noted in {"", root}
@@ -170,10 +174,14 @@ def chain_faults(
             else ""
         )
         yield f"the trail never had the root {noted}: records before it were changed, removed or reordered{pruned}"
+    yield from _seal_faults(seal, root, key)
+
+
+def _seal_faults(seal: Seal, root: str, key: bytes | None) -> Iterator[str]:
+    """The faults of a seal over records that have this root."""
     if root != seal.root:
-        yield "the sealed root is not that of the records" + (
-            "" if key else ", or they were sealed with a key"
-        )
+        or_sealed = "" if key else ", or they were sealed with a key"
+        yield f"the sealed root is not that of the records{or_sealed}"
     # A wrong root makes the seal wrong as well, so that would be the same fault
     # reported twice.
     elif not is_sealed(seal, key):

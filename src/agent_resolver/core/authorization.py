@@ -137,4 +137,6 @@ def acting_for(starter: Caller, acting: Caller) -> Caller:
 
     The same caller has the rights of today. Another one adds nothing: the rights are the smaller of both.
     """
-    return acting if is_same_caller(starter, acting) else narrowed(starter, acting)
+    if is_same_caller(starter, acting):
+        return acting
+    return narrowed(starter, acting)

@@ -50,7 +50,8 @@ class CandidateBits:
         self, requirement: Requirement, limits: Limits
     ) -> dict[RejectionCode, int]:
         """The candidates that break a rule, by the first that they break."""
-        unknown, offering = self._unknown(), self._with_scopes(requirement)
+        unknown = self._unknown()
+        offering = self._with_scopes(requirement)
         # In the order of the rules: each set leaves out those that an earlier rule has
         # rejected.
         found = {
@@ -134,7 +135,8 @@ def _by_count(digits: list[int], among: int) -> Iterator[int]:
         yield among
         return
     # Without the highest digit a candidate lacks fewer scopes than any with it.
-    highest, lower = digits[-1], digits[:-1]
+    highest = digits[-1]
+    lower = digits[:-1]
     yield from _by_count(lower, among & ~highest)
     yield from _by_count(lower, among & highest)
 

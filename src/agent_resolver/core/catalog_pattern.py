@@ -36,7 +36,8 @@ def parts_of(pattern: str) -> LiteralParts:
         raise BadPattern("empty pattern")
     if len(pattern) > MAX_PATTERN:
         raise BadPattern(f"longer than {MAX_PATTERN} characters")
-    parts, characters = [""], iter(pattern)
+    parts = [""]
+    characters = iter(pattern)
     for character in characters:
         if character == "*":
             parts.append("")

@@ -27,7 +27,9 @@ class Choice(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[str, str] | None:
         """The id and version of the chosen server, by which it is known: the same server may be read twice."""
-        return (self.server.id, self.server.version) if self.server else None
+        if self.server:
+            return (self.server.id, self.server.version)
+        return None
 
 
 def choose(requirement: Requirement, limits: Limits, servers: Servers) -> Choice:
@@ -61,7 +63,8 @@ def rejections(
     """The reason against each server but the chosen one, in the order of `ordered`."""
     # The rules are prepared once for all servers, of which there may be very many.
     first_broken = judge(choice.requirement, limits)
-    lost, chosen = lost_tie_break(choice), choice.key
+    lost = lost_tie_break(choice)
+    chosen = choice.key
     for server in ordered:
         reason = first_broken(server)
         if reason is not None:

@@ -85,16 +85,21 @@ def with_pins(
         "toolScopes": {**stated, **drafts},
         "drafted": list(drafts),
     }
-    # An empty list of scopes would say that there are none, where nothing is known. No
-    # tools is an answer, too.
-    said = {
-        key: value
-        for key, value in changed.items()
-        if value or key == "tools" or key in entry
-    }
-    result = {**entry, **said}
+    result = _changed_entry(entry, changed)
     if not drafts:
         result.pop("drafted", None)
+    return result
+
+
+def _changed_entry(entry: Entry, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with these values, without a new key for what is empty."""
+    result = dict(entry)
+    for key, value in changed.items():
+        # An empty list of scopes would say that there are none, where nothing is known.
+        # No tools is an answer, too.
+        is_known = value or key == "tools"
+        if is_known or key in entry:
+            result[key] = value
     return result
 
 

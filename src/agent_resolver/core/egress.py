@@ -71,7 +71,9 @@ def _endpoint_host(server: LockedServer) -> str:
         # An endpoint that is no address names no host, so what the tool reaches counts
         # as not known.
         return ""
-    return parts.hostname or "" if parts.scheme in _SCHEMES else ""
+    if parts.scheme in _SCHEMES:
+        return parts.hostname or ""
+    return ""
 
 
 def unlisted_hosts(hosts: Iterable[str], patterns: Iterable[str]) -> tuple[str, ...]:

@@ -86,19 +86,9 @@ def _residency_case(
 @cache
 def fact_verdicts(limits: Limits) -> FactVerdicts:
     """The verdicts of the rules that look at facts, for each byte."""
-    # These rules look at limits and facts alone, so an empty requirement stands for
-    # every one.
-    judges = [
-        judge
-        for check in OTHER_CHECKS
-        if check.fact and (judge := check.prepare(_NOTHING, limits))
-    ]
-    reasons = [
-        [reason for judge in judges if (reason := judge(sample))]
-        for sample in map(_sample_of, _CASES)
-    ]
-    codes = [next((reason.code for reason in found), None) for found in reasons]
-    counts = [len(found) for found in reasons]
+    broken = _broken_by_case(limits)
+    codes = [next(iter(found), None) for found in broken]
+    counts = [len(found) for found in broken]
     return FactVerdicts(
         by_code={
             code: _table(each is code for each in codes)
@@ -109,6 +99,22 @@ def fact_verdicts(limits: Limits) -> FactVerdicts:
             for count in sorted(set(counts))
         },
     )
+
+
+def _broken_by_case(limits: Limits) -> list[list[RejectionCode]]:
+    """The rules that each case of facts breaks, in the order of the rules."""
+    # These rules look at limits and facts alone, so an empty requirement stands for
+    # every one.
+    judges = [
+        judge
+        for check in OTHER_CHECKS
+        if check.fact and (judge := check.prepare(_NOTHING, limits))
+    ]
+    found: list[list[RejectionCode]] = []
+    for sample in map(_sample_of, _CASES):
+        reasons = [judge(sample) for judge in judges]
+        found.append([reason.code for reason in reasons if reason])
+    return found
 
 
 def _table(is_meant: Iterable[bool]) -> bytes:

@@ -47,4 +47,6 @@ def _refuse_again(
     # Both what ran and what would run now must be safe to do twice: the tool may have
     # changed in between.
     is_repeatable = start.is_idempotent and kept.is_idempotent
-    return None if is_repeatable or start.is_new_attempt else Begun("unknown")
+    if is_repeatable or start.is_new_attempt:
+        return None
+    return Begun("unknown")

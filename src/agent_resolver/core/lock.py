@@ -47,7 +47,9 @@ def integrity_of(entry: LockedServer) -> str | UnsetType:
     """The digest of all that an entry says, where it says more than its hash covers."""
     bare = structs.replace(entry, integrity=UNSET)
     further = (bare.launch, bare.tool_scopes, bare.transport, bare.tools)
-    return UNSET if all(value is UNSET for value in further) else digest(bare)
+    if all(value is UNSET for value in further):
+        return UNSET
+    return digest(bare)
 
 
 def _in_order(tool_scopes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

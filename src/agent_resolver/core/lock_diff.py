@@ -234,7 +234,8 @@ def worst(changes: tuple[Change, ...]) -> Risk | None:
 
 
 def _agent_changes(old: Side, new: Side) -> Iterator[Change]:
-    before, after = old.lockfile, new.lockfile
+    before = old.lockfile
+    after = new.lockfile
     yield from _value_changes(
         ChangeKind.AGENT_CHANGED,
         "agent",
@@ -249,7 +250,8 @@ def _agent_changes(old: Side, new: Side) -> Iterator[Change]:
 def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     if old.agent is None or new.agent is None:
         return
-    before, after = limits_of(old.agent), limits_of(new.agent)
+    before = limits_of(old.agent)
+    after = limits_of(new.agent)
     # Without a residency the data may go anywhere, as with `any`.
     was_asked: set[str] = {before.residency or "any"}
     is_asked: set[str] = {after.residency or "any"}
@@ -261,15 +263,20 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
         yield Change(ChangeKind.REQUIRE_SIGNED_DROPPED, "constraints", "true", None)
     if after.require_signed and not before.require_signed:
         yield Change(ChangeKind.REQUIRE_SIGNED_SET, "constraints", None, "true")
-    for pattern in sorted({*before.forbid} - {*after.forbid}):
+    yield from _forbid_changes({*before.forbid}, {*after.forbid})
+
+
+def _forbid_changes(before: set[str], after: set[str]) -> Iterator[Change]:
+    for pattern in sorted(before - after):
         yield Change(ChangeKind.ACTION_ALLOWED, "constraints", pattern, None)
-    for pattern in sorted({*after.forbid} - {*before.forbid}):
+    for pattern in sorted(after - before):
         yield Change(ChangeKind.ACTION_FORBIDDEN, "constraints", None, pattern)
 
 
 def _sensitivity_changes(before: Limits, after: Limits) -> Iterator[Change]:
     """A lower sensitivity, or none, lets servers in that may not hold the data."""
-    was, now = _sensitivity_rank(before), _sensitivity_rank(after)
+    was = _sensitivity_rank(before)
+    now = _sensitivity_rank(after)
     if was != now:
         kind = (
             ChangeKind.SENSITIVITY_LOWERED
@@ -281,7 +288,9 @@ def _sensitivity_changes(before: Limits, after: Limits) -> Iterator[Change]:
 
 def _sensitivity_rank(limits: Limits) -> int:
     # Without a level an agent file accepts every server, so that counts as the lowest.
-    return -1 if limits.sensitivity is None else SENSITIVITY_RANK[limits.sensitivity]
+    if limits.sensitivity is None:
+        return -1
+    return SENSITIVITY_RANK[limits.sensitivity]
 
 
 def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
@@ -290,10 +299,13 @@ def _requirement_changes(old: Side, new: Side) -> Iterator[Change]:
             # One side of a pair is always there, which the type checker cannot know.
             yield from (
                 Change(
-                    ChangeKind.REQUIREMENT_REMOVED, e.category, _describe_entry(e), None
+                    ChangeKind.REQUIREMENT_REMOVED,
+                    entry.category,
+                    _describe_entry(entry),
+                    None,
                 )
-                for e in [before]
-                if e
+                for entry in [before]
+                if entry
             )
         elif before is None:
             yield Change(
@@ -316,7 +328,8 @@ def _pair_entries(
     old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]
 ) -> Iterator[Pair]:
     """The entries of both locks side by side, sorted: those most alike stand together."""
-    left, right = sorted(old, key=_entry_sort_key), sorted(new, key=_entry_sort_key)
+    left = sorted(old, key=_entry_sort_key)
+    right = sorted(new, key=_entry_sort_key)
     found: list[Pair] = []
     # From the most alike to the least: each pass pairs only what the passes before it
     # left over.
@@ -352,7 +365,9 @@ def _pair_sort_key(pair: Pair) -> tuple[object, ...]:
 
 
 def _sort_key_if_any(entry: LockedServer | None) -> tuple[object, ...]:
-    return () if entry is None else _entry_sort_key(entry)
+    if entry is None:
+        return ()
+    return _entry_sort_key(entry)
 
 
 def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change]:
@@ -432,28 +447,17 @@ def _fact_changes(
             for entry, facts in ((before, was), (after, now))
             if not facts
         ]
-        yield Change(
-            ChangeKind.FACTS_UNKNOWN, category, None, ", ".join(dict.fromkeys(missing))
-        )
+        # Both sides may name the same server, which is reported once.
+        names = ", ".join(dict.fromkeys(missing))
+        yield Change(ChangeKind.FACTS_UNKNOWN, category, None, names)
         return
-    regions = _regions_of(was), _regions_of(now)
     yield from _residency_changes(
-        category, *regions, is_promise_gone=_withdraws_residency(was, now)
+        category,
+        _regions_of(was),
+        _regions_of(now),
+        is_promise_gone=_withdraws_residency(was, now),
     )
-    if was.signed and not now.signed:
-        yield Change(
-            ChangeKind.UNSIGNED_NOW,
-            category,
-            "signed",
-            "not signed" if now.signed is False else "not known",
-        )
-    if now.signed and not was.signed:
-        yield Change(
-            ChangeKind.SIGNED_NOW,
-            category,
-            "not signed" if was.signed is False else "not known",
-            "signed",
-        )
+    yield from _signature_changes(category, was, now)
     yield from _value_changes(
         ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher
     )
@@ -463,6 +467,20 @@ def _fact_changes(
         was.max_sensitivity,
         now.max_sensitivity,
     )
+
+
+def _signature_changes(category: str, was: Server, now: Server) -> Iterator[Change]:
+    if was.signed and not now.signed:
+        after = _unsigned_in_words(now)
+        yield Change(ChangeKind.UNSIGNED_NOW, category, "signed", after)
+    if now.signed and not was.signed:
+        before = _unsigned_in_words(was)
+        yield Change(ChangeKind.SIGNED_NOW, category, before, "signed")
+
+
+def _unsigned_in_words(server: Server) -> str:
+    """The words for a server that is not signed, or of which the index does not say so."""
+    return "not signed" if server.signed is False else "not known"
 
 
 def _regions_of(server: Server) -> set[str]:
@@ -476,7 +494,8 @@ def _regions_of(server: Server) -> set[str]:
 
 def _withdraws_residency(was: Server, now: Server) -> bool:
     """True if the index no longer promises a region that it promised: an agent that relied on it has lost it."""
-    promised, kept = {*(was.residency or ())}, {*(now.residency or ())}
+    promised = {*(was.residency or ())}
+    kept = {*(now.residency or ())}
     if promised and not kept:
         return True
     # Giving way to `any` counts as loosened, and `any` itself names no region that

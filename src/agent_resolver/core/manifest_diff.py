@@ -60,10 +60,13 @@ class ToolChange(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def _values(self) -> str:
-        before, after = _shorten_if_any(self.before), _shorten_if_any(self.after)
+        before = _shorten_if_any(self.before)
+        after = _shorten_if_any(self.after)
         if before is None:
             return "" if after is None else f"+ {after}"
-        return f"- {before}" if after is None else f"{before} → {after}"
+        if after is None:
+            return f"- {before}"
+        return f"{before} → {after}"
 
     def __str__(self) -> str:
         return f"{self.what} ({'breaking' if self.is_breaking else 'compatible'}: {self.why})"
@@ -120,7 +123,9 @@ def _compare_tools(
 
 def _output_schema(tool: ManifestTool) -> Schema:
     # A tool without an output schema may return anything, which is the schema `true`.
-    return True if tool.output_schema is UNSET else tool.output_schema
+    if tool.output_schema is UNSET:
+        return True
+    return tool.output_schema
 
 
 def _compare_attributes(
@@ -128,7 +133,8 @@ def _compare_attributes(
 ) -> Iterator[ToolChange]:
     """The changes of what is asked of callers and promised to them, as the rule of each attribute judges them."""
     for name, rule in _RULES.items():
-        was, now = getattr(before, name), getattr(after, name)
+        was = getattr(before, name)
+        now = getattr(after, name)
         if was != now and _applies_to_both(rule, before, after):
             yield from _judge_change(
                 after.id, rule, _meant_value(rule, was), _meant_value(rule, now)
@@ -173,7 +179,9 @@ def _judge_change(
 
 
 def _rank(rule: ChangeRule, value: Any) -> Any:  # noqa: ANN401 - any attribute
-    return rule.ranking.index(value) if rule.ranking else value
+    if rule.ranking:
+        return rule.ranking.index(value)
+    return value
 
 
 def _new_names(
@@ -192,7 +200,9 @@ def _render_value(value: float | str) -> str | None:
     """A number or a text; None for no text, and for no limit."""
     if isinstance(value, str):
         return value or None
-    return None if math.isinf(value) else _canonical_json(value)
+    if math.isinf(value):
+        return None
+    return _canonical_json(value)
 
 
 def _compare_schemas(
@@ -229,7 +239,9 @@ def _compare_labels(before: ManifestTool, after: ManifestTool) -> Iterator[ToolC
 
 
 def _label_json(document: dict[str, Any], label: str) -> str | None:
-    return _canonical_json(document[label]) if label in document else None
+    if label in document:
+        return _canonical_json(document[label])
+    return None
 
 
 def _change_of_kind(
@@ -255,7 +267,9 @@ def _shorten_if_any(text: str | None) -> str | None:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+    if len(text) <= _MAX_SHOWN:
+        return text
+    return f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _canonical_json(value: object) -> str:

@@ -30,6 +30,8 @@ _APPLICATORS: Final = (
     "unevaluatedProperties",
 )
 """The keywords of JSON Schema whose schemas speak about a value, or about parts of it that have no fixed name."""
+_NAMED_MAPS: Final = frozenset({"dependentSchemas", "patternProperties"})
+"""Those that hold schemas by name, where a name could look like a keyword."""
 _USUAL_NAMES: Final = frozenset(
     {
         "accesskey",
@@ -196,7 +198,8 @@ def _properties_in(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _is_marked(subschema: Any, root: Mapping[str, Any]) -> bool:  # noqa: ANN401 - a JSON value
     """True if a schema, or one that it applies to the same value or to unnamed parts of it, has the mark."""
-    waiting, followed = [subschema], set()
+    waiting = [subschema]
+    followed = set()
     while waiting:
         node = waiting.pop()
         if isinstance(node, list):
@@ -206,17 +209,7 @@ def _is_marked(subschema: Any, root: Mapping[str, Any]) -> bool:  # noqa: ANN401
             continue
         if node.get("writeOnly") is True or node.get("format") == "password":
             return True
-        waiting += [
-            node[keyword]
-            for keyword in _APPLICATORS
-            if keyword in node and not _is_named_map(keyword)
-        ]
-        waiting += [
-            each
-            for keyword in _APPLICATORS
-            if _is_named_map(keyword)
-            for each in _values_of(node, keyword)
-        ]
+        waiting += _applied_schemas(node)
         reference = node.get("$ref")
         # A schema may refer to itself, so each reference is followed once.
         if isinstance(reference, str) and reference not in followed:
@@ -225,14 +218,18 @@ def _is_marked(subschema: Any, root: Mapping[str, Any]) -> bool:  # noqa: ANN401
     return False
 
 
-def _is_named_map(keyword: str) -> bool:
-    """True for the keywords that hold schemas by name, where a name could look like a keyword."""
-    return keyword in {"dependentSchemas", "patternProperties"}
-
-
-def _values_of(node: Mapping[str, Any], keyword: str) -> list[Any]:
-    named = node.get(keyword)
-    return list(named.values()) if isinstance(named, Mapping) else []
+def _applied_schemas(node: Mapping[str, Any]) -> list[Any]:
+    """The schemas that the keywords of a schema apply to the same value, or to unnamed parts of it."""
+    found: list[Any] = []
+    for keyword in _APPLICATORS:
+        if keyword not in node:
+            continue
+        applied = node[keyword]
+        if keyword not in _NAMED_MAPS:
+            found.append(applied)
+        elif isinstance(applied, Mapping):
+            found += applied.values()
+    return found
 
 
 def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a JSON value

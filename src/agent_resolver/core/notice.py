@@ -128,12 +128,18 @@ def _entry_notices(entry: IndexEntry) -> Iterator[Issue]:
             severity=Severity.HINT,
             message=f"'{entry.endpoint}' is not a URL",
         )
+    yield from _unknown_scope_warnings(entry)
+
+
+def _unknown_scope_warnings(entry: IndexEntry) -> Iterator[Issue]:
     known = entry.scopes
+    # Where no scopes are stated, they are unknown, and nothing can be said about one of
+    # them.
+    if known is UNSET:
+        return
     for tool, scopes in (entry.tool_scopes or {}).items():
         for scope in scopes:
-            # Where no scopes are stated, they are unknown, and nothing can be said
-            # about one of them.
-            if known is not UNSET and scope not in known:
+            if scope not in known:
                 yield Issue(
                     at=("toolScopes", tool),
                     code=IssueCode.UNKNOWN_SCOPE,

@@ -130,7 +130,9 @@ class OverlayLayer:
                 _combine_facts(server.id, fitting, self._overlay)
             )
         changed = _with_facts(server, self._combined[fitting])
-        return _with_categories(changed, self._synonyms) if self._synonyms else changed
+        if self._synonyms:
+            return _with_categories(changed, self._synonyms)
+        return changed
 
 
 def unused_patterns(servers: Iterable[Server], overlay: Overlay) -> list[str]:

@@ -98,7 +98,9 @@ def read_package(ecosystem: Ecosystem, text: str) -> Package | None:
         return _repository(text)
     if "://" in text:
         return Package(kind="url", name=text)
-    return _npm_package(text) if ecosystem == "npm" else _python_package(text)
+    if ecosystem == "npm":
+        return _npm_package(text)
+    return _python_package(text)
 
 
 def floating_reason(launch: Launch) -> Floating | None:
@@ -145,7 +147,9 @@ def _words_before(launch: Launch, command: PackageCommand) -> tuple[str, ...]:
     """The words before a command line that another program runs, as in `op run -- npx …`; none for a script."""
     whole = (launch.command, *launch.args)
     start = len(whole) - len(command.words)
-    return whole[:start] if start > 0 and whole[start:] == command.words else ()
+    if start > 0 and whole[start:] == command.words:
+        return whole[:start]
+    return ()
 
 
 def package_url(package: Package) -> str | None:
@@ -239,7 +243,8 @@ def _repository(text: str) -> Package:
 def _npm_package(text: str) -> Package:
     # An `@` at the beginning belongs to the scope of the package, as in
     # `@acme/server@1.2.3`.
-    start, at = 0, text.find("@", 1)
+    start = 0
+    at = text.find("@", 1)
     # In an alias, `name@npm:other@1.2.3`, what counts is the package behind it.
     while at >= 0 and text.startswith("npm:", at + 1):
         start = at + len("@npm:")

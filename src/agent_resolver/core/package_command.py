@@ -148,6 +148,13 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
     here, unclear = _take_options(runner, words, here, specs)
     if unclear:
         return _unclear(words, unclear)
+    return _read_first_word(runner, words, here, specs)
+
+
+def _read_first_word(
+    runner: _Runner, words: tuple[str, ...], here: int, specs: list[Spec]
+) -> PackageCommand | None:
+    """Read the word behind the options: it is the package, unless one of them has named it."""
     first_word = "".join(words[here : here + 1])
     is_named = any(spec.is_main for spec in specs)
     needs_word = runner.runs_word and not is_named
@@ -159,11 +166,20 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
         specs.insert(
             0, Spec(ecosystem=runner.ecosystem, text=first_word, position=here)
         )
-    # Unlike `npx`, `npm exec` reads options behind the package as its own.
-    late_options = _own_options(words[here:]) if _program(words[0]) == "npm" else []
-    if late_options:
-        return _unclear(words, late_options[0])
-    return PackageCommand(words=words, specs=tuple(specs)) if specs else None
+    late_option = _late_option(words, here)
+    if late_option:
+        return _unclear(words, late_option)
+    if specs:
+        return PackageCommand(words=words, specs=tuple(specs))
+    return None
+
+
+def _late_option(words: tuple[str, ...], here: int) -> str:
+    """The first option behind the package that its program reads as its own; empty if there is none."""
+    # Unlike `npx`, `npm exec` reads them so.
+    if _program(words[0]) != "npm":
+        return ""
+    return next(iter(_own_options(words[here:])), "")
 
 
 def _unclear(words: tuple[str, ...], word: str) -> PackageCommand:
@@ -181,30 +197,20 @@ def _take_options(
     runner: _Runner, words: Sequence[str], here: int, specs: list[Spec]
 ) -> tuple[int, str]:
     """Pass over options, and collect the packages that they name; the next word, and the option that is not known."""
-    # A lone hyphen is a word, and not an option.
-    while here < len(words) and words[here].startswith("-") and words[here] != "-":
+    while here < len(words) and _is_option(words[here]):
         word = words[here]
         if word == "--":
             return here + 1, ""
-        name, equals, value = word.partition("=")
+        name, equals, _ = word.partition("=")
+        place = here
         here += 1
         if name in runner.takes_value:
-            if not equals and here >= len(words):
-                return here, word
-            # Behind an equals sign, only a part of the word is the value.
-            place, prefix = (here - 1, f"{name}=") if equals else (here, "")
-            text = value if equals else words[here]
-            here += 0 if equals else 1
+            if not equals:
+                here += 1
+            if here > len(words):
+                return len(words), word
             if name not in runner.valued:
-                is_main = name in runner.naming
-                spec = Spec(
-                    ecosystem=runner.ecosystem,
-                    text=text,
-                    position=place,
-                    prefix=prefix,
-                    is_main=is_main,
-                )
-                specs.append(spec)
+                specs.append(_spec_of_option(runner, words, place))
         # A word that is no known option may be a cluster of short flags; otherwise, it
         # may take the next word as its value.
         elif name not in runner.flags:
@@ -213,6 +219,32 @@ def _take_options(
                 return here, word
             here += taken
     return here, ""
+
+
+def _is_option(word: str) -> bool:
+    # A lone hyphen is a word, and not an option.
+    return word.startswith("-") and word != "-"
+
+
+def _spec_of_option(runner: _Runner, words: Sequence[str], place: int) -> Spec:
+    """The package that the option at this place names, in its own word or in the next one."""
+    name, equals, value = words[place].partition("=")
+    is_main = name in runner.naming
+    # Behind an equals sign, only a part of the word is the value.
+    if equals:
+        return Spec(
+            ecosystem=runner.ecosystem,
+            text=value,
+            position=place,
+            prefix=f"{name}=",
+            is_main=is_main,
+        )
+    return Spec(
+        ecosystem=runner.ecosystem,
+        text=words[place + 1],
+        position=place + 1,
+        is_main=is_main,
+    )
 
 
 def _words_of_cluster(runner: _Runner, word: str) -> int | None:
@@ -254,7 +286,9 @@ def _read_go(words: tuple[str, ...]) -> PackageCommand | None:
     floating = [
         word for word in words[2:] if "@" in word and not _GO_MODULE.fullmatch(word)
     ]
-    return _unclear(words, floating[0]) if floating and words[1] == "run" else None
+    if floating and words[1] == "run":
+        return _unclear(words, floating[0])
+    return None
 
 
 def _read_dnx(words: tuple[str, ...]) -> PackageCommand | None:
@@ -277,7 +311,9 @@ def _program(command: str) -> str:
     """The name of a program, without its folder and without what Windows adds to it."""
     name = command.replace("\\", "/").rpartition("/")[2].lower()
     stem, _, suffix = name.rpartition(".")
-    return stem if stem and suffix in {"exe", "cmd", "bat", "ps1"} else name
+    if stem and suffix in {"exe", "cmd", "bat", "ps1"}:
+        return stem
+    return name
 
 
 def _inside_wrapper(words: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -296,18 +332,7 @@ def _inside_wrapper(words: tuple[str, ...]) -> tuple[str, ...] | None:
         return _inside_python(words)
     if program == "cmd":
         words = _words_of_cmd(words)
-    is_wrapper = program in _WRAPPERS
-    # Any program may prepare a command behind `--`, as in `op run -- npx …`.
-    start = 1 if is_wrapper else _place_of(words, "--")
-    # Behind `--`, only the next word is a command; a wrapper may have options of its
-    # own before its command.
-    candidates = words[start:] if is_wrapper else words[start : start + 2]
-    places = (
-        place
-        for place, word in enumerate(candidates, start)
-        if _program(word) in _FETCHING | _SHELLS
-    )
-    first = next(places, len(words))
+    first = _place_of_inner(words, is_wrapper=program in _WRAPPERS)
     # `env -S` splits one word into a command line of its own, which is not read here.
     if program == "env":
         _require_none(_SPLITTING, words[1:first])
@@ -320,8 +345,23 @@ def _inside_wrapper(words: tuple[str, ...]) -> tuple[str, ...] | None:
     return words[first:]
 
 
-def _place_of(words: Sequence[str], word: str) -> int:
-    return words.index(word) if word in words else len(words)
+def _place_of_inner(words: Sequence[str], *, is_wrapper: bool) -> int:
+    """The place of the command that another one runs; behind the last word if there is none."""
+    if is_wrapper:
+        # A wrapper may have options of its own before its command.
+        start = 1
+        candidates = words[1:]
+    elif "--" in words:
+        # Any program may prepare a command behind `--`, as in `op run -- npx …`, and
+        # only the next word is one.
+        start = words.index("--")
+        candidates = words[start : start + 2]
+    else:
+        return len(words)
+    for place, word in enumerate(candidates, start):
+        if _program(word) in _FETCHING_OR_SHELLS:
+            return place
+    return len(words)
 
 
 def _require_none(pattern: re.Pattern[str], words: Sequence[str]) -> None:
@@ -388,24 +428,12 @@ def _command_of_script(script: str) -> tuple[str, ...] | None:
     Raises:
         _NotUnderstoodError: It is something else.
     """
-    # Signs such as `&&` and `;` become words of their own, so that a second command
-    # shows.
-    lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    # As comments, the lexer would drop all words behind a `#`, also inside a word,
-    # where a shell keeps them.
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:  # A quotation mark is not closed.
-        raise _NotUnderstoodError(script) from None
+    words = _words_of_script(script)
     # `cd folder && command` is the one list that is understood: its first command
     # fetches nothing.
     if words[:1] == ["cd"] and words[2:3] == ["&&"]:
         words = words[3:]
-    is_plain = not _EXPANSION.search(script) and not any(
-        word and set(word) <= _PUNCTUATION for word in words
-    )
+    is_plain = not _EXPANSION.search(script) and not _has_sign(words)
     settings = list(takewhile(_ASSIGNMENT.match, words))
     _require_none(_OTHER_SOURCE, settings)
     words = words[len(settings) :]
@@ -415,6 +443,30 @@ def _command_of_script(script: str) -> tuple[str, ...] | None:
     if not is_plain or (words and words[0].lower() in _BUILTINS):
         raise _NotUnderstoodError(script)
     return tuple(words) or None
+
+
+def _words_of_script(script: str) -> list[str]:
+    """The words of a script, and the signs between them.
+
+    Raises:
+        _NotUnderstoodError: A quotation mark is not closed.
+    """
+    # Signs such as `&&` and `;` become words of their own, so that a second command
+    # shows.
+    lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    # As comments, the lexer would drop all words behind a `#`, also inside a word,
+    # where a shell keeps them.
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError:
+        raise _NotUnderstoodError(script) from None
+
+
+def _has_sign(words: Sequence[str]) -> bool:
+    """True if one of the words is a sign such as `&&`, which begins another command."""
+    return any(word and set(word) <= _PUNCTUATION for word in words)
 
 
 def _options(text: str) -> frozenset[str]:
@@ -542,6 +594,7 @@ _SHELLS: Final = _POWERSHELLS | _options(
     "ash bash csh dash fish flock ksh mksh nu runuser script sh su tcsh zsh"
 )
 """Shells, and programs that give a script to one, behind `-c` as well."""
+_FETCHING_OR_SHELLS: Final = _FETCHING | _SHELLS
 _WRAPPERS: Final = _options(
     "busybox caffeinate chroot chrt cmd corepack cross-env doas dotenv env gtimeout ionice nice nohup setsid stdbuf "
     "strace sudo taskset time timeout unbuffer unshare winpty wsl xargs"

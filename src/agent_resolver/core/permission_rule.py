@@ -83,7 +83,8 @@ def parse_rule(text: str) -> CallMatch:
         return CallMatch(tool)
     if not text.endswith(")"):
         raise BadRule(len(text), "the parenthesis is not closed")
-    start, inner = end + 1, text[end + 1 : -1]
+    start = end + 1
+    inner = text[end + 1 : -1]
     if not inner.strip():
         raise BadRule(start, "there is nothing between the parentheses")
     # A name, a sign and a quote make a field; all else is one pattern for the main
@@ -156,7 +157,9 @@ def _value_match(sign: str, value: str, at: int) -> TextMatch:
     kind = _KINDS[sign]
     if kind == "exact":
         return TextMatch("exact", value)
-    return _glob_match(value, at) if kind == "glob" else _regex_match(value, at)
+    if kind == "glob":
+        return _glob_match(value, at)
+    return _regex_match(value, at)
 
 
 def _quoted_text(inner: str, place: int, start: int) -> tuple[str, int]:

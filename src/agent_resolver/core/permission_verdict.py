@@ -266,7 +266,9 @@ class _CompiledRule:
     def _counts(self, is_match: IsMatch) -> bool:
         # Uncertainty counts against the call: a rule that allows is skipped, one that
         # asks or denies applies.
-        return self.verdict.behavior != "allow" if is_match is None else is_match
+        if is_match is None:
+            return self.verdict.behavior != "allow"
+        return is_match
 
 
 def _field_holds(
@@ -292,7 +294,8 @@ def _values_at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN
     if not path:
         yield value
         return
-    step, rest = path[0], path[1:]
+    step = path[0]
+    rest = path[1:]
     members: Iterable[Any] = ()
     if step == "*":
         members = _members_of(value)

@@ -232,7 +232,8 @@ def _prepare_checks(
 
 
 def _prepare_category(requirement: Requirement, _limits: Limits) -> Judge:
-    category, reason = requirement.category, _missing_category(requirement)
+    category = requirement.category
+    reason = _missing_category(requirement)
     return lambda server: None if category in server.categories else reason
 
 

@@ -1,7 +1,7 @@
-"""What changed between two versions of a JSON Schema, and whether whoever relies on the old one still can.
+"""The changes between two versions of a JSON Schema, and which of them break callers or readers of the old one.
 
-Whoever gives a value relies on this: what was valid stays valid. Whoever reads one relies on the reverse: what may come
-was possible before. So an input may take more and an output may come to less; anything else breaks somebody.
+A caller that gives a value relies on this: what was valid stays valid. A reader relies on the reverse: what may come
+was possible before. So an input may take more and an output may come to less; anything else is breaking.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,13 @@ from agent_resolver.core.schema_document import (
     bare,
     token,
 )
-from agent_resolver.core.schema_inclusion import Gap, Reason, below, gaps, shown
+from agent_resolver.core.schema_inclusion import (
+    Gap,
+    Reason,
+    below,
+    gaps,
+    keyword_as_text,
+)
 
 Side = Literal["input", "output"]
 
@@ -97,14 +103,15 @@ def schema_changes(
 ) -> tuple[SchemaChange, ...]:
     """Everything that changed from one version of a schema to the next, sorted by where it is.
 
-    1. What the old version took and the new one may refuse, and the other way round: one of the two breaks somebody.
-    2. Annotations, which break nobody.
+    1. What the old version took and the new one may refuse, and the other way round: one of the two is breaking.
+    2. Annotations, which are never breaking.
     3. Where two different texts turn out to mean the same, just that.
     """
     # Tokens are compared: neither the order of members nor `1.0` for `1` is a change.
     if token(before) == token(after):
         return ()
-    old, new = Document(bare(before)), Document(bare(after))
+    old = Document(bare(before))
+    new = Document(bare(after))
     found = [*_meaning_changes(old, new, side)]
     # The walk relies on keywords of the right shape, such as a `$ref` that is text.
     if not old.fault and not new.fault:
@@ -146,20 +153,15 @@ def _meaning_changes(
     breaking, harmless = (lost, gained) if side == "input" else (gained, lost)
     # A gap that both directions find is reported once, as a breaking change.
     told = {(gap.path, gap.keyword, was, now) for gap, was, now in breaking}
-    yield from (
-        _change_of_gap(gap, was, now, _WHY[gap.reason][side == "output"])
-        for gap, was, now in breaking
-    )
+    for gap, was, now in breaking:
+        yield _change_of_gap(gap, was, now, _WHY[gap.reason][side == "output"])
     for gap, was, now in harmless:
-        if (gap.path, gap.keyword, was, now) not in told:
-            unknown = _WHY[gap.reason][0] if gap.reason in _ALWAYS_BREAKING else None
-            yield _change_of_gap(
-                gap,
-                was,
-                now,
-                unknown or _HARMLESS[side],
-                is_breaking=unknown is not None,
-            )
+        if (gap.path, gap.keyword, was, now) in told:
+            continue
+        if gap.reason in _ALWAYS_BREAKING:
+            yield _change_of_gap(gap, was, now, _WHY[gap.reason][0])
+        else:
+            yield _change_of_gap(gap, was, now, _HARMLESS[side], is_breaking=False)
 
 
 def _change_of_gap(
@@ -181,9 +183,8 @@ def _change_of_gap(
 
 
 def _annotation_changes(before: Schema, after: Schema) -> Iterator[SchemaChange]:
-    for path, keyword, was, now in _Walk(Document(before), Document(after)).differences(
-        before, after, "$", 0
-    ):
+    walk = _Walk(Document(before), Document(after))
+    for path, keyword, was, now in walk.differences(before, after, "$", 0):
         why = _DEFAULT if keyword == "default" else _SAYS
         yield SchemaChange(
             path=path,
@@ -216,13 +217,7 @@ class _Walk:
         self._seen.add((id(before), id(after)))
         if level > MAX_LEVELS:
             return
-        for keyword in sorted(ANNOTATIONS & {*before, *after}):
-            was, now = (
-                shown(node[keyword]) if keyword in node else None
-                for node in (before, after)
-            )
-            if was != now:
-                yield path, keyword, was, now
+        yield from _own_differences(before, after, path)
         # The walk ends where one side has no schema, or where it is `true` or `false`.
         for first, second, inside in _shared_subschemas(before, after, path):
             yield from self.differences(first, second, inside, level + 1)
@@ -234,14 +229,25 @@ class _Walk:
             yield from self.differences(*targets, path, level + 1)
 
 
+def _own_differences(
+    before: dict[str, Any], after: dict[str, Any], path: str
+) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """The annotations that differ between two schemas, without the schemas inside them."""
+    for keyword in sorted(ANNOTATIONS & {*before, *after}):
+        was = keyword_as_text(before, keyword)
+        now = keyword_as_text(after, keyword)
+        if was != now:
+            yield path, keyword, was, now
+
+
 def _shared_subschemas(
     before: dict[str, Any], after: dict[str, Any], path: str
 ) -> Iterator[tuple[Any, Any, str]]:
     """The schemas that both have at one place, and what values there are called."""
-    for name in sorted(
-        before.get("properties", {}).keys() & after.get("properties", {}).keys()
-    ):
-        yield before["properties"][name], after["properties"][name], below(path, name)
+    was = before.get("properties", {})
+    now = after.get("properties", {})
+    for name in sorted(was.keys() & now.keys()):
+        yield was[name], now[name], below(path, name)
     for keyword, inside in (
         ("items", f"{path}[*]"),
         ("additionalProperties", f"{path}.*"),
@@ -252,8 +258,5 @@ def _shared_subschemas(
         # counterpart to compare words with.
         pairs = zip(before.get(keyword, ()), after.get(keyword, ()), strict=False)
         for position, (first, second) in enumerate(pairs):
-            yield (
-                first,
-                second,
-                f"{path}[{position}]" if keyword == "prefixItems" else path,
-            )
+            inside = f"{path}[{position}]" if keyword == "prefixItems" else path
+            yield first, second, inside

@@ -161,7 +161,9 @@ def _transform_member(
         return {name: transform(member, change) for name, member in value.items()}
     if key in _OF_LISTS and isinstance(value, list):
         return [transform(member, change) for member in value]
-    return transform(value, change) if key in _OF_ONE else value
+    if key in _OF_ONE:
+        return transform(value, change)
+    return value
 
 
 def types_of(node: dict[str, Any]) -> frozenset[str]:
@@ -176,10 +178,12 @@ def types_of(node: dict[str, Any]) -> frozenset[str]:
 
 def declared_types(node: dict[str, Any]) -> frozenset[str]:
     """The types that `type` allows."""
-    names = node.get("type", tuple(_ATOMS))
-    return frozenset().union(
-        *(_ATOMS[name] for name in ([names] if isinstance(names, str) else names))
-    )
+    if "type" not in node:
+        return ALL_TYPES
+    names = node["type"]
+    if isinstance(names, str):
+        return _ATOMS[names]
+    return frozenset().union(*(_ATOMS[name] for name in names))
 
 
 def type_of(value: object) -> str:
@@ -192,23 +196,29 @@ def type_of(value: object) -> str:
 
 
 def values_of(node: dict[str, Any]) -> dict[str, Any] | None:
-    """All the values that are possible, by their token; None where nobody can list them."""
+    """All the values that are possible, by their token; None where they cannot be listed."""
     types = declared_types(node)
-    lists = [node["enum"]] if "enum" in node else []
-    lists += [[node["const"]]] if "const" in node else []
-    # Booleans and null are few enough to be listed without an `enum`.
-    if not lists and types <= {"boolean", "null"}:
-        lists = [[None, False, True]]
-    if not lists:
+    values = _listed_values(node, types)
+    if values is None:
         return None
+    found = {token(value): value for value in values if type_of(value) in types}
+    if "enum" not in node or "const" not in node:
+        return found
     # With `enum` and `const` side by side, a value must be in both.
-    found = {token(value): value for value in lists[0] if type_of(value) in types}
-    kept = (
-        {token(value) for values in lists[1:] for value in values}
-        if lists[1:]
-        else found.keys()
-    )
-    return {key: value for key, value in found.items() if key in kept}
+    needed = token(node["const"])
+    return {key: value for key, value in found.items() if key == needed}
+
+
+def _listed_values(node: dict[str, Any], types: frozenset[str]) -> list[Any] | None:
+    if "enum" in node:
+        listed: list[Any] = node["enum"]
+        return listed
+    if "const" in node:
+        return [node["const"]]
+    # Booleans and null are few enough to be listed without an `enum`.
+    if types <= {"boolean", "null"}:
+        return [None, False, True]
+    return None
 
 
 class Parts(Struct, frozen=True):
@@ -245,17 +255,14 @@ class Document:
     def _foreign(self) -> str | None:
         if isinstance(self.root, dict) and self.root.get("$schema", DIALECT) != DIALECT:
             return "$schema"
-        return next(
-            (
-                key
-                for node in _walk_objects(self.root)
-                # At the root, `$id` only names the document; further inside, it would
-                # change what references are relative to.
-                for key in (_EMBEDDED if node is self.root else (*_EMBEDDED, "$id"))
-                if isinstance(node.get(key), str)
-            ),
-            None,
-        )
+        for node in _walk_objects(self.root):
+            # At the root, `$id` only names the document; further inside, it would
+            # change what references are relative to.
+            keywords = _EMBEDDED if node is self.root else (*_EMBEDDED, "$id")
+            for keyword in keywords:
+                if isinstance(node.get(keyword), str):
+                    return keyword
+        return None
 
     def _malformed(self) -> str | None:
         faults = (
@@ -346,32 +353,32 @@ def _walk_schemas(schema: object) -> Iterator[dict[str, Any]]:
         return
     yield schema
     for key, value in schema.items():
-        if key in _OF_NAMES and isinstance(value, dict):
-            inner: Iterable[object] = value.values()
-        else:
-            inner = (
-                value
-                if key in _OF_LISTS and isinstance(value, list)
-                else [value]
-                if key in _OF_ONE
-                else []
-            )
-        for each in inner:
+        for each in _schemas_under(key, value):
             yield from _walk_schemas(each)
 
 
+def _schemas_under(key: str, value: object) -> Iterable[object]:
+    """The values at the places for schemas that a keyword has."""
+    if key in _OF_NAMES and isinstance(value, dict):
+        return value.values()
+    if key in _OF_LISTS and isinstance(value, list):
+        return value
+    if key in _OF_ONE:
+        return [value]
+    return []
+
+
 def _walk_objects(value: object) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        yield value
+    """Every object inside a JSON value, itself included."""
+    members: Iterable[object] = ()
     # Unlike `_walk_schemas`, this looks below unknown keywords too, which may hold
     # schemas.
-    for member in (
-        value.values()
-        if isinstance(value, dict)
-        else value
-        if isinstance(value, list)
-        else ()
-    ):
+    if isinstance(value, dict):
+        yield value
+        members = value.values()
+    elif isinstance(value, list):
+        members = value
+    for member in members:
         yield from _walk_objects(member)
 
 
@@ -386,7 +393,9 @@ def _member_at(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
         and step.isascii()
         and len(step) < len(str(10**9))
     )
-    return value[int(step)] if is_position and int(step) < len(value) else None
+    if is_position and int(step) < len(value):
+        return value[int(step)]
+    return None
 
 
 def same(first: Any, second: Any, documents: tuple[Document, Document]) -> bool:  # noqa: ANN401 - JSON values
@@ -431,10 +440,8 @@ class _Sameness:
         ):
             return True
         self._followed.add((first, second))
-        found, other = (
-            self._documents[0].target(first),
-            self._documents[1].target(second),
-        )
+        found = self._documents[0].target(first)
+        other = self._documents[1].target(second)
         return (
             found is not None
             and other is not None

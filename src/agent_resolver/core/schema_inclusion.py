@@ -1,4 +1,4 @@
-"""Whether one JSON Schema takes everything that another takes, and where not.
+"""Compares two JSON Schemas: finds the places where one does not take everything that the other takes.
 
 The answer errs on one side: where nothing is found, everything that is valid under the narrow schema is valid under
 the wide one. What cannot be shown is a gap.
@@ -112,24 +112,20 @@ def gaps(narrow: Document, wide: Document) -> list[Gap]:
     # at its root.
     if fault := narrow.fault or wide.fault:
         return [Gap("$", fault, None, None, Reason.UNJUDGED)]
+    comparison = _Comparison(narrow, wide)
     try:
-        # Several parts of a schema may find the same gap, which is reported once.
-        return list(
-            dict.fromkeys(
-                _Comparison(narrow, wide).compare(narrow.root, wide.root, "$", 0)
-            )
-        )
+        found = list(comparison.compare(narrow.root, wide.root, "$", 0))
     except TooLarge:
         return [Gap("$", "", None, None, Reason.TOO_LARGE)]
+    # Several parts of a schema may find the same gap, which is reported once.
+    return list(dict.fromkeys(found))
 
 
 def below(path: str, name: str) -> str:
     """The path of a member of an object."""
-    return (
-        f"{path}.{name}"
-        if _PLAIN_NAME.fullmatch(name)
-        else f"{path}[{msgspec.json.encode(name).decode()}]"
-    )
+    if _PLAIN_NAME.fullmatch(name):
+        return f"{path}.{name}"
+    return f"{path}[{shown(name)}]"
 
 
 class _Comparison:
@@ -167,18 +163,13 @@ class _Comparison:
         if (id(narrow), id(wide)) in self._seen:
             return
         self._seen[id(narrow), id(wide)] = None
-        self._left -= 1
-        # A failed attempt takes its pairs back, so they may be compared again: the
-        # memory of pairs alone is no bound.
-        if self._left <= 0 or level > MAX_LEVELS:
-            raise TooLarge
+        self._count_comparison(level)
         # JSON Schema core, section 11: these two look at what all keywords beside them
         # have evaluated, `$ref` included.
-        if unevaluated := next(
-            (keyword for keyword in _UNEVALUATED if keyword in wide), None
-        ):
-            yield from self._unless_same(narrow, wide, path, unevaluated)
-            return
+        for keyword in _UNEVALUATED:
+            if keyword in wide:
+                yield from self._unless_same(narrow, wide, path, keyword)
+                return
         # What is left is a conjunction: the own keywords, every schema beside them, and
         # one schema of each choice.
         parts = self._wide.parts(wide)
@@ -188,8 +179,15 @@ class _Comparison:
         for keyword, schemas in parts.choices:
             yield from self._choice(narrow, keyword, schemas, path, level)
 
+    def _count_comparison(self, level: int) -> None:
+        # A failed attempt takes its pairs back, so they may be compared again: the
+        # memory of pairs alone is no bound.
+        self._left -= 1
+        if self._left <= 0 or level > MAX_LEVELS:
+            raise TooLarge
+
     def _fits(self, narrow: Schema, wide: Schema, path: str, level: int) -> bool:
-        """Whether every value of `narrow` is one of `wide`; if not, as if nobody had asked."""
+        """True if every value of `narrow` is one of `wide`; if not, nothing is remembered of the attempt."""
         key = (id(narrow), id(wide))
         if key in self._failed:
             return False
@@ -214,27 +212,34 @@ class _Comparison:
         if not parts.every and not parts.choices:
             yield from self._keywords(parts.own, wide, path, level)
         elif wide and not self._part_fits(parts, wide, path, level):
-            # No part is enough alone, so the gaps come from the parts that say the
-            # most.
-            for schema in (parts.own,) if parts.own else parts.every:
-                yield from self.compare(schema, wide, path, level + 1)
-            # A schema of alternatives alone: each of them must fit, since a value may
-            # follow any of them.
-            for keyword, schemas in (
-                () if parts.own or parts.every else parts.choices[:1]
-            ):
-                for schema in schemas:
-                    if not self._fits(schema, wide, path, level):
-                        yield from self._unfitting(
-                            schema, keyword, (wide,), path, level
-                        )
+            yield from self._gaps_of_parts(parts, wide, path, level)
 
     def _part_fits(self, parts: Parts, wide: Schema, path: str, level: int) -> bool:
-        alone = ((parts.own,) if parts.own else ()) + parts.every
-        return any(self._fits(schema, wide, path, level) for schema in alone) or any(
+        """True if one part of a narrow schema is enough to show that its values fit."""
+        own: tuple[Schema, ...] = (parts.own,) if parts.own else ()
+        for schema in (*own, *parts.every):
+            if self._fits(schema, wide, path, level):
+                return True
+        # Of a choice, each alternative must fit, since a value may follow any of them.
+        return any(
             all(self._fits(schema, wide, path, level) for schema in schemas)
             for _, schemas in parts.choices
         )
+
+    def _gaps_of_parts(
+        self, parts: Parts, wide: dict[str, Any], path: str, level: int
+    ) -> Iterator[Gap]:
+        """The gaps of the parts that say the most, where no part is enough alone."""
+        alone: tuple[Schema, ...] = (parts.own,) if parts.own else parts.every
+        if alone:
+            for schema in alone:
+                yield from self.compare(schema, wide, path, level + 1)
+            return
+        # Only alternatives are left, and those that do not fit are the gaps.
+        keyword, alternatives = parts.choices[0]
+        for schema in alternatives:
+            if not self._fits(schema, wide, path, level):
+                yield from self._unfitting(schema, keyword, (wide,), path, level)
 
     # Alternatives ---------------------------------------------------------------------
 
@@ -247,20 +252,10 @@ class _Comparison:
         level: int,
     ) -> Iterator[Gap]:
         """Alternatives of the wide schema; with `oneOf` no value may fit two of them."""
-        parts = self._narrow.parts(narrow)
         # Where two alternatives can hold at once, `oneOf` refuses the value, so only
         # the same words are sure to mean the same.
         if keyword == "oneOf" and not self._are_apart(wide):
-            documents = (self._narrow, self._wide)
-            mine = dict(parts.choices).get("oneOf")
-            if mine is None or not same(list(mine), list(wide), documents):
-                yield Gap(
-                    path,
-                    keyword,
-                    None if mine is None else shown(mine),
-                    shown(wide),
-                    Reason.UNJUDGED,
-                )
+            yield from self._unless_same_choice(narrow, wide, path)
             return
         # The whole of the narrow schema may fit one alternative; if not, its own
         # alternatives are looked at one by one.
@@ -269,6 +264,18 @@ class _Comparison:
         for case in self._alternatives(narrow):
             if not any(self._fits(case, schema, path, level) for schema in wide):
                 yield from self._unfitting(case, keyword, wide, path, level)
+
+    def _unless_same_choice(
+        self, narrow: dict[str, Any], wide: tuple[Schema, ...], path: str
+    ) -> Iterator[Gap]:
+        """A gap unless the narrow schema has the same `oneOf`, in the same words."""
+        documents = (self._narrow, self._wide)
+        choices = dict(self._narrow.parts(narrow).choices)
+        mine = choices.get("oneOf")
+        if mine is None:
+            yield Gap(path, "oneOf", None, shown(wide), Reason.UNJUDGED)
+        elif not same(list(mine), list(wide), documents):
+            yield Gap(path, "oneOf", shown(mine), shown(wide), Reason.UNJUDGED)
 
     def _alternatives(self, narrow: Schema) -> Iterator[Schema]:
         """The narrow schema as alternatives: its own, or else one for each of its values or types."""
@@ -291,7 +298,8 @@ class _Comparison:
         # identity.
         known = self._cases.get(id(narrow))
         if known is None:
-            values, types = values_of(narrow), types_of(narrow)
+            values = values_of(narrow)
+            types = types_of(narrow)
             if values is not None:
                 known = [{"const": value} for value in values.values()]
             # Of `type: [string, null]`, the text may fit one alternative and null
@@ -314,39 +322,38 @@ class _Comparison:
         """Why no alternative takes `narrow`: what the one that is meant for it refuses, or that there is none."""
         # The gaps of the one alternative that is meant say more than that none fits.
         meant = [schema for schema in wide if self._are_alike(narrow, schema)]
-        found = (
-            list(self.compare(narrow, meant[0], path, level + 1))
-            if len(meant) == 1
-            else []
-        )
-        yield from found or [
-            Gap(path, keyword, shown(narrow), None, Reason.ALTERNATIVE)
-        ]
+        found: list[Gap] = []
+        if len(meant) == 1:
+            found += self.compare(narrow, meant[0], path, level + 1)
+        if not found:
+            found = [Gap(path, keyword, shown(narrow), None, Reason.ALTERNATIVE)]
+        yield from found
 
     def _are_alike(self, narrow: Schema, wide: Schema) -> bool:
-        """Whether two alternatives are about the same values: those of one tag, or of one type."""
-        first, second = self._plain(self._narrow, narrow), self._plain(self._wide, wide)
-        if first is None or second is None or not types_of(first) & types_of(second):
+        """True if two alternatives are about the same values: those of one tag, or of one type."""
+        first = self._plain(self._narrow, narrow)
+        second = self._plain(self._wide, wide)
+        if first is None or second is None:
             return False
-        return not any(
-            _parts_values(first, second, name)
-            for name in {*_tag_members(first), *_tag_members(second)}
-        )
+        if not types_of(first) & types_of(second):
+            return False
+        tags = {*_tag_members(first), *_tag_members(second)}
+        return not any(_parts_values(first, second, name) for name in tags)
 
     def _are_apart(self, schemas: tuple[Schema, ...]) -> bool:
-        """Whether no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
+        """True if no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
         # Every two alternatives are compared, so the work grows with the square of
         # their number.
         self._left -= len(schemas) ** 2
         if self._left <= 0:
             raise TooLarge
         plain = [self._plain(self._wide, schema) for schema in schemas]
-        return all(
-            first is not None
-            and second is not None
-            and _exclude_each_other(first, second)
-            for first, second in combinations(plain, 2)
-        )
+        for first, second in combinations(plain, 2):
+            if first is None or second is None:
+                return False
+            if not _exclude_each_other(first, second):
+                return False
+        return True
 
     def _plain(self, document: Document, schema: Schema) -> dict[str, Any] | None:
         """The keywords of a schema, or of what it refers to where it has none; None where it has no plain ones."""
@@ -388,17 +395,18 @@ class _Comparison:
         self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
     ) -> Iterator[Gap]:
         """Each position of an array that the narrow schema allows, then all that follow."""
-        (first, rest), (wide_first, wide_rest) = (
-            (node.get("prefixItems", []), node.get("items", True))
-            for node in (narrow, wide)
-        )
-        longest, most = max(len(first), len(wide_first)), _most_items(narrow)
+        first = narrow.get("prefixItems", [])
+        rest = narrow.get("items", True)
+        wide_first = wide.get("prefixItems", [])
+        wide_rest = wide.get("items", True)
+        longest = max(len(first), len(wide_first))
+        most = _most_items(narrow)
         # An array of at most one item cannot repeat any.
         if wide.get("uniqueItems") and not narrow.get("uniqueItems") and most > 1:
             yield Gap(
                 path,
                 "uniqueItems",
-                _keyword_as_text(narrow, "uniqueItems"),
+                keyword_as_text(narrow, "uniqueItems"),
                 "true",
                 Reason.UNIQUE,
             )
@@ -427,11 +435,10 @@ class _Comparison:
             yield from self.compare(
                 names, wide["propertyNames"], f"{path} (names)", level + 1
             )
-        mine, theirs = narrow.get("properties", {}), wide.get("properties", {})
-        rest, wide_rest = (
-            narrow.get("additionalProperties", True),
-            wide.get("additionalProperties", True),
-        )
+        mine = narrow.get("properties", {})
+        theirs = wide.get("properties", {})
+        rest = narrow.get("additionalProperties", True)
+        wide_rest = wide.get("additionalProperties", True)
         # A pattern decides which schemas hold for a name, so without the same patterns
         # no member can be compared.
         if not self._patterns_agree(narrow, wide):
@@ -458,14 +465,17 @@ class _Comparison:
         )
 
     def _patterns_agree(self, narrow: dict[str, Any], wide: dict[str, Any]) -> bool:
-        """Whether each name falls under the same patterns and properties on both sides."""
-        mine, theirs = (node.get("patternProperties", {}) for node in (narrow, wide))
+        """True if each name falls under the same patterns and properties on both sides."""
+        mine = narrow.get("patternProperties", {})
+        theirs = wide.get("patternProperties", {})
         if not mine and not theirs:
             return True
         # The properties must agree as well: `additionalProperties` skips every name
         # that either keyword takes.
-        names = [node.get("properties", {}).keys() for node in (narrow, wide)]
-        return names[0] == names[1] and same(mine, theirs, (self._narrow, self._wide))
+        names = narrow.get("properties", {}).keys()
+        if names != wide.get("properties", {}).keys():
+            return False
+        return same(mine, theirs, (self._narrow, self._wide))
 
     def _closed(
         self,
@@ -475,17 +485,13 @@ class _Comparison:
         keyword: str,
         level: int,
     ) -> Iterator[Gap]:
-        """Compare what stands where the wide schema may allow nothing at all."""
+        """Compare the schemas of a place at which the wide one may allow nothing at all."""
+        outside, inside = paths
         if wide is False and narrow is not False:
-            yield Gap(
-                paths[0],
-                keyword,
-                shown(narrow),
-                None if keyword == "properties" else "false",
-                Reason.CLOSED,
-            )
+            said = None if keyword == "properties" else "false"
+            yield Gap(outside, keyword, shown(narrow), said, Reason.CLOSED)
         else:
-            yield from self.compare(narrow, wide, paths[1], level + 1)
+            yield from self.compare(narrow, wide, inside, level + 1)
 
     def _others(
         self, narrow: dict[str, Any], wide: dict[str, Any], path: str
@@ -495,24 +501,22 @@ class _Comparison:
         # refuses nothing.
         for group in GROUPS:
             if group[0] in wide:
-                mine, theirs = (
-                    {key: node[key] for key in group if key in node}
-                    for node in (narrow, wide)
-                )
+                mine = _only(narrow, group)
+                theirs = _only(wide, group)
                 yield from self._unless_same(mine, theirs, path, group[0])
         # A keyword that is not known may refuse anything, unless the narrow schema has
         # it in the same words.
+        documents = (self._narrow, self._wide)
         for keyword in sorted(wide.keys() - _JUDGED - _GROUPED):
-            if keyword not in narrow or not same(
-                narrow[keyword], wide[keyword], (self._narrow, self._wide)
-            ):
-                yield Gap(
-                    path,
-                    keyword,
-                    _keyword_as_text(narrow, keyword),
-                    _keyword_as_text(wide, keyword),
-                    Reason.UNKNOWN,
-                )
+            if keyword in narrow and same(narrow[keyword], wide[keyword], documents):
+                continue
+            yield Gap(
+                path,
+                keyword,
+                keyword_as_text(narrow, keyword),
+                keyword_as_text(wide, keyword),
+                Reason.UNKNOWN,
+            )
 
     def _unless_same(
         self, narrow: dict[str, Any], wide: dict[str, Any], path: str, keyword: str
@@ -524,15 +528,21 @@ class _Comparison:
 # What needs no other schema -----------------------------------------------------------
 
 
+def _only(node: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
+    """The part of a schema that these keywords are."""
+    return {keyword: node[keyword] for keyword in keywords if keyword in node}
+
+
 def _value_gaps(
     narrow: dict[str, Any], wide: dict[str, Any], path: str
 ) -> Iterator[Gap]:
     keyword = next((keyword for keyword in ("enum", "const") if keyword in wide), None)
     if keyword is None:
         return
-    values, allowed = values_of(narrow), values_of(wide) or {}
+    values = values_of(narrow)
+    allowed = values_of(wide) or {}
     if values is None:
-        yield Gap(path, keyword, None, _keyword_as_text(wide, keyword), Reason.VALUES)
+        yield Gap(path, keyword, None, keyword_as_text(wide, keyword), Reason.VALUES)
     # Values of a type that the wide schema does not declare were reported with the
     # type.
     elif lost := [
@@ -568,24 +578,25 @@ def _number_gaps(
             yield Gap(
                 path,
                 keyword,
-                _keyword_as_text(narrow, keyword),
-                _keyword_as_text(wide, keyword),
+                keyword_as_text(narrow, keyword),
+                keyword_as_text(wide, keyword),
                 Reason.BOUND,
             )
-    if "multipleOf" in wide and not _is_multiple(
-        narrow.get("multipleOf"), numbers, wide["multipleOf"]
-    ):
-        yield Gap(
-            path,
-            "multipleOf",
-            _keyword_as_text(narrow, "multipleOf"),
-            _keyword_as_text(wide, "multipleOf"),
-            Reason.BOUND,
-        )
+    if "multipleOf" in wide:
+        step = narrow.get("multipleOf")
+        if not _is_multiple(step, numbers, wide["multipleOf"]):
+            yield Gap(
+                path,
+                "multipleOf",
+                keyword_as_text(narrow, "multipleOf"),
+                keyword_as_text(wide, "multipleOf"),
+                Reason.BOUND,
+            )
 
 
 def _numeric_values(node: dict[str, Any]) -> list[float]:
-    return [value for value in (values_of(node) or {}).values() if is_number(value)]
+    values = values_of(node) or {}
+    return [value for value in values.values() if is_number(value)]
 
 
 def _lower_bound(
@@ -601,35 +612,35 @@ def _lower_bound(
             limit = sign * node[keyword]
             # The least whole number above 1.5 is 2, and above 1 it is 2 as well: both
             # kinds of bound become inclusive.
-            if is_whole:
-                found.append((floor(limit) + 1 if is_exclusive else ceil(limit), False))
-            else:
+            if not is_whole:
                 found.append((limit, is_exclusive))
+            elif is_exclusive:
+                found.append((floor(limit) + 1, False))
+            else:
+                found.append((ceil(limit), False))
     return max(found)
 
 
 def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> bool:
-    """Whether all numbers are multiples of `wide`; fractions are left to whoever can be exact about them."""
+    """True if all numbers are multiples of `wide`; fractions are not judged, since they are not exact."""
     if narrow is not None and narrow == wide:
         return True
+    if not isinstance(wide, int):
+        return False
     # Without listed values, it is enough that the narrow `multipleOf` is itself a
     # multiple.
-    return isinstance(wide, int) and all(
-        isinstance(number, int) and number % wide == 0 for number in numbers or [narrow]
-    )
+    judged = numbers or [narrow]
+    return all(isinstance(each, int) and each % wide == 0 for each in judged)
 
 
 def _count_gaps(
     narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
 ) -> Iterator[Gap]:
+    values = values_of(narrow) or {}
     for name, (least, most) in _COUNTS.items():
         if name not in types:
             continue
-        sizes = [
-            len(value)
-            for value in (values_of(narrow) or {}).values()
-            if type_of(value) == name
-        ]
+        sizes = [len(value) for value in values.values() if type_of(value) == name]
         # Required members are a bound of their own, also without `minProperties`.
         fewest = max(
             narrow.get(least, 0),
@@ -640,8 +651,8 @@ def _count_gaps(
             yield Gap(
                 path,
                 least,
-                _keyword_as_text(narrow, least),
-                _keyword_as_text(wide, least),
+                keyword_as_text(narrow, least),
+                keyword_as_text(wide, least),
                 Reason.BOUND,
             )
         # A closed list of `prefixItems` bounds an array without `maxItems`.
@@ -650,8 +661,8 @@ def _count_gaps(
             yield Gap(
                 path,
                 most,
-                _keyword_as_text(narrow, most),
-                _keyword_as_text(wide, most),
+                keyword_as_text(narrow, most),
+                keyword_as_text(wide, most),
                 Reason.BOUND,
             )
 
@@ -661,28 +672,28 @@ def _least_members(node: dict[str, Any]) -> int:
 
 
 def _most_items(node: dict[str, Any]) -> float:
-    """How many items an array may have."""
+    """The most items that an array may have."""
     limit: float = node.get("maxItems", inf)
-    return (
-        min(limit, len(node.get("prefixItems", ())))
-        if node.get("items") is False
-        else limit
-    )
+    if node.get("items") is False:
+        return min(limit, len(node.get("prefixItems", ())))
+    return limit
 
 
 def _text_gaps(
     narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
 ) -> Iterator[Gap]:
-    """What a text must look like: nobody can tell whether one pattern or format covers another."""
+    """The form of a text, as it stands: it cannot be computed if one pattern or format covers another."""
     for keyword in _SAME_TEXT:
+        if keyword not in wide:
+            continue
         # A `format` may be about any type, the other keywords are about text alone.
-        counts = keyword in wide and ("string" in types or keyword == "format")
+        counts = "string" in types or keyword == "format"
         if counts and token(narrow.get(keyword)) != token(wide[keyword]):
             yield Gap(
                 path,
                 keyword,
-                _keyword_as_text(narrow, keyword),
-                _keyword_as_text(wide, keyword),
+                keyword_as_text(narrow, keyword),
+                keyword_as_text(wide, keyword),
                 Reason.TEXT,
             )
 
@@ -695,34 +706,38 @@ def _tag_members(node: dict[str, Any]) -> Iterator[str]:
 
 
 def _parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> bool:
-    """Whether a member tells values of both schemas apart, where it is there."""
-    sides = [node.get("properties", {}).get(name) for node in (first, second)]
-    values = [values_of(side) if isinstance(side, dict) else None for side in sides]
-    return (
-        values[0] is not None
-        and values[1] is not None
-        and not values[0].keys() & values[1].keys()
-    )
+    """True if a member tells values of both schemas apart, where it is there."""
+    return _share_no_value(_member_values(first, name), _member_values(second, name))
+
+
+def _member_values(node: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The values that a member may have, by their token; None where they cannot be listed."""
+    schema = node.get("properties", {}).get(name)
+    return values_of(schema) if isinstance(schema, dict) else None
+
+
+def _share_no_value(
+    first: dict[str, Any] | None, second: dict[str, Any] | None
+) -> bool:
+    """True if both lists of values are known, and no value is in both."""
+    if first is None or second is None:
+        return False
+    return not first.keys() & second.keys()
 
 
 def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether no value fits both."""
+    """True if no value fits both."""
     shared = types_of(first) & types_of(second)
     if not shared:
         return True
-    values = values_of(first), values_of(second)
-    if (
-        values[0] is not None
-        and values[1] is not None
-        and not values[0].keys() & values[1].keys()
-    ):
+    if _share_no_value(values_of(first), values_of(second)):
         return True
     # A tag tells two schemas apart only if one of them requires it: without the member,
     # an object could fit both.
+    if shared != {"object"}:
+        return False
     needed = {*first.get("required", ()), *second.get("required", ())}
-    return shared == {"object"} and any(
-        _parts_values(first, second, name) for name in needed
-    )
+    return any(_parts_values(first, second, name) for name in needed)
 
 
 def _unjudged_gap(
@@ -731,8 +746,8 @@ def _unjudged_gap(
     return Gap(
         path,
         keyword,
-        _keyword_as_text(narrow, keyword),
-        _keyword_as_text(wide, keyword),
+        keyword_as_text(narrow, keyword),
+        keyword_as_text(wide, keyword),
         Reason.UNJUDGED,
     )
 
@@ -753,8 +768,11 @@ def _types_shown(node: dict[str, Any]) -> str | None:
     return shown(names[0] if len(names) == 1 else names)
 
 
-def _keyword_as_text(node: dict[str, Any], keyword: str) -> str | None:
-    return shown(node[keyword]) if keyword in node else None
+def keyword_as_text(node: dict[str, Any], keyword: str) -> str | None:
+    """The value of a keyword as text; None if the schema does not have it."""
+    if keyword in node:
+        return shown(node[keyword])
+    return None
 
 
 def shown(value: object) -> str:

@@ -245,7 +245,9 @@ class ServerPool(Struct, frozen=True, dict=True):
 
 def pool_of(servers: Iterable[Server], wanted: frozenset[str] | None = None) -> Servers:
     """Servers to choose from: as they are, or a list of them in memory."""
-    return servers if _is_pool(servers) else ServerPool(tuple(servers), wanted)
+    if _is_pool(servers):
+        return servers
+    return ServerPool(tuple(servers), wanted)
 
 
 def known_servers(servers: KnownServers | Iterable[Server]) -> KnownServers:

@@ -20,6 +20,8 @@ from agent_resolver.schema.yaml_tree import parse_yaml
 _TAG: Final = re.compile(
     rf"^[ \t]*<(?P<end>/?)(?P<name>{'|'.join(SKILL_TAGS)})>[ \t]*$", re.MULTILINE
 )
+_MARKS: Final = [mark for tag in SKILL_TAGS for mark in (f"<{tag}>", f"</{tag}>")]
+"""The lines that open and close each tag, in the order of the standard."""
 _SECTION: Final = re.compile(
     r"^##[ \t]+(?P<name>\S+)[ \t]+(?P<version>\S+)[ \t]*$", re.MULTILINE
 )
@@ -162,13 +164,12 @@ def _version_faults(skill: Skill) -> Iterator[Issue]:
 
 def _tag_faults(body: str, lines_before: int) -> Iterator[Issue]:
     """Every tag has to be there once, opened and closed on lines of their own, in the order of the standard."""
-    wanted = [mark for tag in SKILL_TAGS for mark in (f"<{tag}>", f"</{tag}>")]
-    found = [f"<{match['end']}{match['name']}>" for match in _TAG.finditer(body)]
+    matches = list(_TAG.finditer(body))
+    found = [f"<{match['end']}{match['name']}>" for match in matches]
     lines = [
-        lines_before + body.count("\n", 0, match.start("end")) + 1
-        for match in _TAG.finditer(body)
+        lines_before + body.count("\n", 0, match.start("end")) + 1 for match in matches
     ]
-    absent = [mark for mark in wanted if mark not in found]
+    absent = [mark for mark in _MARKS if mark not in found]
     for mark in absent:
         yield _fault(
             IssueCode.REQUIRED,
@@ -184,15 +185,18 @@ def _tag_faults(body: str, lines_before: int) -> Iterator[Issue]:
                 line=lines[place],
             )
     # The order means something only once every mark is there exactly once.
-    if not absent and len(found) == len(wanted) and found != wanted:
-        place = next(place for place, mark in enumerate(found) if mark != wanted[place])
-        message = f"`{found[place]}` is out of order"
-        yield _fault(
-            IssueCode.FORM,
-            message,
-            f"`{wanted[place]}` belongs here",
-            line=lines[place],
-        )
+    if not absent and len(found) == len(_MARKS):
+        yield from _order_faults(found, lines)
+
+
+def _order_faults(found: list[str], lines: list[int]) -> Iterator[Issue]:
+    """A fault of the first mark that is not in its place."""
+    for mark, wanted, line in zip(found, _MARKS, lines, strict=True):
+        if mark != wanted:
+            message = f"`{mark}` is out of order"
+            hint = f"`{wanted}` belongs here"
+            yield _fault(IssueCode.FORM, message, hint, line=line)
+            return
 
 
 def _fault(

@@ -22,7 +22,8 @@ def is_slip(written: str, meant: str) -> bool:
     """
     if written == meant:
         return False
-    ours, theirs = _pieces_of(written), _pieces_of(meant)
+    ours = _pieces_of(written)
+    theirs = _pieces_of(meant)
     # The words and digits are equal, so only capitals, separators or Unicode forms
     # differ.
     if _join_pieces(ours) == _join_pieces(theirs):
@@ -106,7 +107,8 @@ def _one_apart(one: str, other: str) -> bool:
         (at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b),
         len(short),
     )
-    rest, longer = short[start:], long[start:]
+    rest = short[start:]
+    longer = long[start:]
     # The next two letters have changed places, and the rest is the same.
     if (
         len(rest) > 1
@@ -119,4 +121,6 @@ def _one_apart(one: str, other: str) -> bool:
         return False
     # One letter is missing in the shorter word; or, in words of one length, one letter
     # is another.
-    return rest == longer[1:] if len(short) < len(long) else rest[1:] == longer[1:]
+    if len(short) < len(long):
+        return rest == longer[1:]
+    return rest[1:] == longer[1:]

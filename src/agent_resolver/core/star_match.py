@@ -8,7 +8,7 @@ LiteralParts = tuple[str, ...]
 
 
 def parts_match(parts: LiteralParts, text: str) -> bool:
-    """Whether the parts are all of `text`, in time linear in practice and never exponential."""
+    """True if the parts are all of `text`; takes time linear in practice and never exponential."""
     first, *rest = parts
     if not rest:
         return text == first
@@ -18,7 +18,8 @@ def parts_match(parts: LiteralParts, text: str) -> bool:
         text.startswith(first) and text.endswith(last)
     ):
         return False
-    start, end = len(first), len(text) - len(last)
+    start = len(first)
+    end = len(text) - len(last)
     # The leftmost place for each part leaves the most room for the parts after it, so
     # nothing is tried twice.
     for part in middle:
@@ -38,7 +39,8 @@ def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
     if not rest:
         place = bisect_left(texts, first)
         return texts[place : bisect_right(texts, first, place)]
-    near, start = _texts_starting_with(first, texts), len(first)
+    near = _texts_starting_with(first, texts)
+    start = len(first)
     others = [part for part in rest if part]
     if not others:
         return near
@@ -50,9 +52,15 @@ def matching_texts(parts: LiteralParts, texts: Sequence[str]) -> Sequence[str]:
     (other,) = others
     if rest[-1]:
         return [text for text in near if text.endswith(other, start)]
+    return _texts_with(other, start, near)
+
+
+def _texts_with(part: str, start: int, texts: Sequence[str]) -> Sequence[str]:
+    """The texts that have the part behind their first `start` characters."""
+    # Without a start, `in` is the faster search.
     if not start:
-        return [text for text in near if other in text]
-    return [text for text in near if text.find(other, start) >= 0]
+        return [text for text in texts if part in text]
+    return [text for text in texts if text.find(part, start) >= 0]
 
 
 def _texts_starting_with(start: str, texts: Sequence[str]) -> Sequence[str]:

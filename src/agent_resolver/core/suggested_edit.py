@@ -34,7 +34,9 @@ class Miss(Struct, frozen=True):
 
 def ways(miss: Miss) -> Iterator[Edits]:
     """Every way to make the server fit. A constraint is never loosened for a fact that the index does not state."""
-    limits, server, asked = miss.limits, miss.server, miss.requirement.category
+    limits = miss.limits
+    server = miss.server
+    asked = miss.requirement.category
     checks = [check for check, _ in broken_checks(server, miss.requirement, limits)]
     # If a rule is final, or its fact is not known, no edit of the agent file makes the
     # server fit.
@@ -45,20 +47,19 @@ def ways(miss: Miss) -> Iterator[Edits]:
     )
     category = [spelling] if miss.category != asked else []
     # `forbid` has no edits here: those of the scopes obey it or lift it.
-    loosened = [
-        check.constraint.edits_for(server, limits)
-        for check in checks
-        if check.constraint
-    ]
+    constraints_broken = [check.constraint for check in checks if check.constraint]
+    loosened = [each.edits_for(server, limits) for each in constraints_broken]
     alternatives = [edits for edits in loosened if edits]
     # Every combination of one edit for each broken constraint and one way to deal with
     # the scopes.
     for scopes, constraints in product(_scope_edits(miss), product(*alternatives)):
         edits: Edits = (*category, *constraints, *scopes)
         # A suggestion lists its edits in this order: a region to accept is the last.
-        yield tuple(
-            sorted(edits, key=lambda edit: edit.kind is EditKind.ACCEPT_RESIDENCY)
-        )
+        yield tuple(sorted(edits, key=_accepts_residency))
+
+
+def _accepts_residency(edit: Edit) -> bool:
+    return edit.kind is EditKind.ACCEPT_RESIDENCY
 
 
 def _scope_edits(miss: Miss) -> Iterator[Edits]:
@@ -69,11 +70,7 @@ def _scope_edits(miss: Miss) -> Iterator[Edits]:
     3. Otherwise, there are two ways: to drop the scopes that are forbidden too, or to lift what forbids them.
     """
     corrections, dropped = _corrected_scopes(miss)
-    patterns = sorted(set(miss.limits.forbid))
-    forbidding = {
-        scope: [pattern for pattern in patterns if matches(pattern, scope)]
-        for scope in corrections
-    }
+    forbidding = _forbidding_patterns(corrections, miss.limits)
     allowed = [scope for scope in corrections if not forbidding[scope]]
     all_corrections = [edit for edit in corrections.values() if edit]
     if len(allowed) == len(corrections):
@@ -86,12 +83,18 @@ def _scope_edits(miss: Miss) -> Iterator[Edits]:
             edit for scope in allowed if (edit := corrections[scope])
         ]
         yield (*dropped, *forbidden, *corrections_of_allowed)
-    to_lift = sorted({pattern for found in forbidding.values() for pattern in found})
-    lifted = [
-        Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None)
-        for pattern in to_lift
-    ]
+    to_lift = set[str]().union(*forbidding.values())
+    lifted = [_lift_pattern(pattern) for pattern in sorted(to_lift)]
     yield (*dropped, *all_corrections, *lifted)
+
+
+def _forbidding_patterns(scopes: Iterable[str], limits: Limits) -> dict[str, list[str]]:
+    """The patterns that forbid each scope, in order."""
+    patterns = sorted(set(limits.forbid))
+    return {
+        scope: [pattern for pattern in patterns if matches(pattern, scope)]
+        for scope in scopes
+    }
 
 
 def _corrected_scopes(miss: Miss) -> tuple[dict[str, Edit | None], list[Edit]]:
@@ -116,35 +119,50 @@ def _drop_scope(scope: str) -> Edit:
     return Edit(EditKind.DROP_SCOPE, _PERMISSIONS, scope, None)
 
 
+def _lift_pattern(pattern: str) -> Edit:
+    return Edit(EditKind.ALLOW_ACTION, "constraints.actions.forbid", pattern, None)
+
+
 def _meant_scope(scope: str, miss: Miss) -> str | None:
     """The scope of the server that `scope` is a slip of; one that is forbidden or asked for already was not meant."""
     offered = miss.server.scopes or ()
     if len(miss.requirement.permissions) * len(offered) > _MOST_COMPARED:
         return None
+    others = sorted({*offered}.difference(miss.requirement.permissions))
     near = [
         other
-        for other in sorted({*offered}.difference(miss.requirement.permissions))
-        if is_slip(scope, other)
-        and not any(matches(pattern, other) for pattern in miss.limits.forbid)
+        for other in others
+        if is_slip(scope, other) and not _is_forbidden(other, miss.limits)
     ]
     # If several scopes are as near, none is known to be meant.
     return near[0] if len(near) == 1 else None
 
 
+def _is_forbidden(scope: str, limits: Limits) -> bool:
+    return any(matches(pattern, scope) for pattern in limits.forbid)
+
+
 def edited(requirement: Requirement, edits: Iterable[Edit]) -> Requirement:
     """The requirement after the edits, its scopes sorted."""
-    category, permissions = requirement.category, requirement.permissions
+    category = requirement.category
+    permissions = requirement.permissions
     for edit in edits:
         if edit.kind is EditKind.FIX_CATEGORY:
             category = edit.after or category
         if edit.kind in {EditKind.FIX_SCOPE, EditKind.DROP_SCOPE}:
-            after = [edit.after] if edit.after else []
-            permissions = tuple(
-                scope
-                for old in permissions
-                for scope in (after if old == edit.before else [old])
-            )
+            permissions = _with_edited_scope(permissions, edit)
     return Requirement(category=category, permissions=tuple(sorted(permissions)))
+
+
+def _with_edited_scope(scopes: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
+    """The scopes with the edited one replaced, or without it if the edit drops it."""
+    found: list[str] = []
+    for scope in scopes:
+        if scope != edit.before:
+            found.append(scope)
+        elif edit.after:
+            found.append(edit.after)
+    return tuple(found)
 
 
 def limits_after(agent: AgentFile, edits: Iterable[Edit]) -> Limits:
@@ -155,19 +173,16 @@ def limits_after(agent: AgentFile, edits: Iterable[Edit]) -> Limits:
 def apply_edits(
     agent: AgentFile, requirement: Requirement, edits: Iterable[Edit]
 ) -> AgentFile:
-    """The agent file after edits that were suggested for `requirement`, wherever that stands in it."""
+    """The agent file after edits that were suggested for `requirement`, at whatever place it has in the file."""
     edits = tuple(edits)
     asked = (requirement.category, sorted(requirement.permissions))
-    needs = tuple(
-        edited(need, edits)
-        if (need.category, sorted(need.permissions)) == asked
-        else need
-        for need in agent.requires.mcp
-    )
+    needs: list[Requirement] = []
+    for need in agent.requires.mcp:
+        is_meant = (need.category, sorted(need.permissions)) == asked
+        needs.append(edited(need, edits) if is_meant else need)
     constrained = reduce(_edit_constraints, edits, agent)
-    return structs.replace(
-        constrained, requires=structs.replace(agent.requires, mcp=needs)
-    )
+    requires = structs.replace(agent.requires, mcp=tuple(needs))
+    return structs.replace(constrained, requires=requires)
 
 
 def _edit_constraints(agent: AgentFile, edit: Edit) -> AgentFile:

@@ -74,7 +74,8 @@ def explain_failures(
 def _explain_failure(
     requirement: Requirement, case: Failed, *, with_suggestions: bool
 ) -> FailedRequirement:
-    category, limits = requirement.category, case.limits
+    category = requirement.category
+    limits = case.limits
     closest = case.pool.offering(category).closest(requirement, limits, _MOST_JUDGED)
     return FailedRequirement(
         category=category,

@@ -76,7 +76,8 @@ def definition_diff(
     """
     from difflib import unified_diff
 
-    old, new = _shown_lines(before), _shown_lines(after)
+    old = _shown_lines(before)
+    new = _shown_lines(after)
     # The first two lines name files, which these are not.
     lines = list(islice(unified_diff(old, new, lineterm="", n=2), 2, None))
     if most is None or len(lines) <= most:
@@ -133,7 +134,8 @@ def definition_changes(
         after: The digests as they are now.
     """
     for tool in sorted({*before, *after}):
-        was, now = before.get(tool), after.get(tool)
+        was = before.get(tool)
+        now = after.get(tool)
         if was == now:
             continue
         kind: Literal["added", "changed", "removed"] = "changed"

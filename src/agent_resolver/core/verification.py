@@ -138,10 +138,8 @@ def is_as_written(raw: bytes, lockfile: Lockfile) -> bool:
 
 
 def _agent_differences(lockfile: Lockfile, agent: AgentFile) -> Iterator[Difference]:
-    locked, current = (
-        f"{lockfile.agent_name}@{lockfile.agent_version}",
-        f"{agent.name}@{agent.version}",
-    )
+    locked = f"{lockfile.agent_name}@{lockfile.agent_version}"
+    current = f"{agent.name}@{agent.version}"
     if locked != current:
         yield Difference(
             DifferenceKind.AGENT_CHANGED,

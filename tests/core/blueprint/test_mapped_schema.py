@@ -255,6 +255,15 @@ def test_a_schema_that_is_not_understood_is_anything(schema: Any) -> None:
     assert schema_of(parse_template("${steps.a.b ?? 1}"), {"steps": {"a": schema}}) in ({}, {"const": 1})
 
 
+def test_keywords_that_look_at_those_beside_them_stay_beside_them_without_null() -> None:
+    members = {"properties": {"a": INTEGER}}
+    schema = {"type": ["object", "null"], "unevaluatedProperties": False, "allOf": [members]}
+
+    assert schema_of(parse_template("${input ?? 1}"), {"input": schema}) == {
+        "anyOf": [{**schema, "type": "object"}, {"const": 1}]
+    }
+
+
 def test_a_schema_that_nests_too_deep_is_anything() -> None:
     schema: Any = STRING
     for _ in range(5_000):

@@ -171,35 +171,44 @@ def _compensation_issues(
     A step whose tool is neither idempotent nor read-only needs a compensation, since a later step may fail. The last
     step needs none if it is alone at the end and makes a single call: then nothing can fail after it.
     """
-    groups = step_groups(blueprint.dag.steps)
-    is_alone = len(groups[-1]) == 1 and not groups[-1][0].for_each
-    last = len(blueprint.dag.steps) - 1 if is_alone else None
+    needs_none = _ends_with_single_call(blueprint)
+    last = len(blueprint.dag.steps) - 1
     for position, step in enumerate(blueprint.dag.steps):
         at: Place = ("dag", "steps", position)
-        tool = tools.get(step.capability or "")
-        if (
-            tool
-            and not step.compensation
-            and position != last
-            and has_lasting_effect(tool)
-        ):
-            yield Issue(
-                at=(*at, "capability"),
-                code=IssueCode.MISSING_COMPENSATION,
-                message=f"If a later step fails, nothing takes back what '{tool.id}' has done",
-                hint=f"say what does in `compensation`, or {_other_remedy(tool)}",
-            )
-        undo = tools.get(step.compensation.capability) if step.compensation else None
-        if undo and has_lasting_effect(undo):
-            yield Issue(
-                at=(*at, "compensation", "capability"),
-                code=IssueCode.UNSAFE_COMPENSATION,
-                message=f"'{undo.id}' is not idempotent: if its outcome is unknown, it is not tried again",
-                # The plan can still be run: a person is asked when a compensation
-                # cannot be completed.
-                severity=Severity.WARNING,
-                hint="use a tool whose call can be repeated under one key",
-            )
+        if step.compensation:
+            undo = tools.get(step.compensation.capability)
+            if undo and has_lasting_effect(undo):
+                yield _unsafe_compensation(at, undo)
+        elif position != last or not needs_none:
+            tool = tools.get(step.capability or "")
+            if tool and has_lasting_effect(tool):
+                yield _missing_compensation(at, tool)
+
+
+def _ends_with_single_call(blueprint: Blueprint) -> bool:
+    groups = step_groups(blueprint.dag.steps)
+    return len(groups[-1]) == 1 and not groups[-1][0].for_each
+
+
+def _missing_compensation(at: Place, tool: Descriptor) -> Issue:
+    return Issue(
+        at=(*at, "capability"),
+        code=IssueCode.MISSING_COMPENSATION,
+        message=f"If a later step fails, nothing takes back what '{tool.id}' has done",
+        hint=f"say what does in `compensation`, or {_other_remedy(tool)}",
+    )
+
+
+def _unsafe_compensation(at: Place, undo: Descriptor) -> Issue:
+    return Issue(
+        at=(*at, "compensation", "capability"),
+        code=IssueCode.UNSAFE_COMPENSATION,
+        message=f"'{undo.id}' is not idempotent: if its outcome is unknown, it is not tried again",
+        # The plan can still be run: a person is asked when a compensation cannot be
+        # completed.
+        severity=Severity.WARNING,
+        hint="use a tool whose call can be repeated under one key",
+    )
 
 
 def _other_remedy(tool: Descriptor) -> str:

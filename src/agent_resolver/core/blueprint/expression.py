@@ -224,7 +224,9 @@ class _Parser:
         operands = [operand(level)]
         while self._take(sign):
             operands.append(operand(level))
-        return Joined(sign, tuple(operands)) if len(operands) > 1 else operands[0]
+        if len(operands) > 1:
+            return Joined(sign, tuple(operands))
+        return operands[0]
 
     def _comparison(self, level: int) -> Expression:
         left = self._fallback(level)

@@ -69,7 +69,8 @@ def is_true(condition: Expression, scope: Mapping[str, Any]) -> bool:
 def _is_so(expression: Negation | Comparison, scope: Mapping[str, Any]) -> bool:
     if isinstance(expression, Negation):
         return not is_true(expression.operand, scope)
-    left, right = value_of(expression.left, scope), value_of(expression.right, scope)
+    left = value_of(expression.left, scope)
+    right = value_of(expression.right, scope)
     return _COMPARED[expression.sign](left, right)
 
 
@@ -156,7 +157,9 @@ _COMPARED: Final[dict[Comparator, Callable[[Any, Any], bool]]] = {
 
 
 def _length_of(value: object) -> int | None:
-    return len(value) if isinstance(value, str | list | dict) else None
+    if isinstance(value, str | list | dict):
+        return len(value)
+    return None
 
 
 def text_of(value: object) -> str:

@@ -97,7 +97,8 @@ class _PlacedGap:
 
     def issue(self, wide: dict[str, Any], target: str) -> Issue:
         """The gap in words."""
-        gap, path = self.gap, self._path
+        gap = self.gap
+        path = self._path
         # A missing and an unknown argument are the usual slips, and have codes and
         # hints of their own.
         if self._is_call and not path and gap.reason is Reason.REQUIRED:
@@ -166,7 +167,9 @@ def _gap_message(gap: Gap, target: str) -> str:
 def _type_names(types: str | None) -> str:
     """The types that a gap names, in words."""
     names = msgspec.json.decode(types) if types else "anything"
-    return " or ".join(names) if isinstance(names, list) else str(names)
+    if isinstance(names, list):
+        return " or ".join(names)
+    return str(names)
 
 
 def _type_hint(gap: Gap, *, is_given: bool) -> str:

@@ -79,10 +79,8 @@ def replay_history(history: History) -> HistoryDifference | None:
     # Another version may order its moves in another way, so that a comparison would say
     # nothing.
     if history.interpreter != INTERPRETER_VERSION:
-        recorded, replayed = (
-            f"interpreter {history.interpreter}",
-            f"interpreter {INTERPRETER_VERSION}",
-        )
+        recorded = f"interpreter {history.interpreter}"
+        replayed = f"interpreter {INTERPRETER_VERSION}"
         return HistoryDifference(wave=1, recorded=recorded, replayed=replayed)
     known = Known(input=history.input, run=history.run)
     # The same course that an engine runs, given recorded outcomes in place of calls.

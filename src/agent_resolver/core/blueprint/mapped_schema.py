@@ -55,7 +55,9 @@ def schema_of(template: Template, scopes: Mapping[str, Any]) -> dict[str, Any]:
     found = _Mapping(views).of_template(template)
     # A schema that no value satisfies comes of contradictory scopes, about which
     # nothing can be said.
-    return {} if isinstance(found, bool) else _Extraction(views).document(found)
+    if isinstance(found, bool):
+        return {}
+    return _Extraction(views).document(found)
 
 
 def is_unknown(schema: Schema) -> bool:
@@ -186,7 +188,9 @@ class _Mapping:
 def _schema_of_text(template: MixedText) -> dict[str, Any]:
     # What is put in may be empty, but the text around it is always there.
     least = sum(len(part) for part in template.parts if isinstance(part, str))
-    return {"type": "string", "minLength": least} if least else {"type": "string"}
+    if least:
+        return {"type": "string", "minLength": least}
+    return {"type": "string"}
 
 
 class _Extraction:

@@ -205,7 +205,9 @@ class Course:
             items = _listed(value_of(step.fan_out.items, self._scope), step.fan_out)
         except (ResultTooLarge, CannotStart) as error:
             return invalid_input(step.id, str(error))
-        return OpenStep(step, items) if items else StepDone([])
+        if items:
+            return OpenStep(step, items)
+        return StepDone([])
 
     def _close_step(
         self,

@@ -27,7 +27,9 @@ class OpenStep:
     @property
     def result(self) -> Any:  # noqa: ANN401 - a JSON value
         """The result of the step: for a fan-out the list of the results of its items."""
-        return self._results[0] if self._items is None else self._results
+        if self._items is None:
+            return self._results[0]
+        return self._results
 
     def keep(self, task: Task, result: Any) -> None:  # noqa: ANN401 - a JSON value
         """Keep what a task returned."""

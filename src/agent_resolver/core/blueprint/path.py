@@ -67,7 +67,9 @@ def parse_path(text: str) -> Path:
 
 def item_path(step: str, item: int) -> str:
     """The path of a step, or of one item of its fan-out."""
-    return step if item == NO_ITEM else f"{step}[{item}]"
+    if item == NO_ITEM:
+        return step
+    return f"{step}[{item}]"
 
 
 def attempt_path(path: str, attempt: int) -> str:

@@ -235,4 +235,6 @@ def _prepared_compensation(
 
 def _given(value: Value | UnsetType, otherwise: Value) -> Value:
     """A value that may have been left out."""
-    return otherwise if isinstance(value, UnsetType) else value
+    if isinstance(value, UnsetType):
+        return otherwise
+    return value

@@ -18,7 +18,7 @@ from agent_resolver.core.blueprint.expression_value import (
     size_of,
 )
 from agent_resolver.core.blueprint.template import Reference
-from agent_resolver.core.schema_document import MAX_LEVELS, Document, Schema
+from agent_resolver.core.schema_document import MAX_LEVELS, Document, Parts, Schema
 
 _MAX_ALTERNATIVES: Final = 64
 _MAX_STEPS: Final = 10_000
@@ -92,18 +92,25 @@ class SchemaViews:
             return schema
         parts = self.document.parts(schema)
         own = _own_without_null(parts.own)
-        every = [self.without_null(each, level + 1) for each in parts.every]
-        for _, options in parts.choices:
-            kept = [self.without_null(option, level + 1) for option in options]
-            # Also for `oneOf`: a view describes at least every value, so it need not
-            # say that only one alternative holds.
-            every.append(any_of(kept))
-        if own is False or False in every:
+        others = self._others_without_null(parts, level + 1)
+        if own is False or False in others:
             return False
         # The own keywords stay in one schema with the others: `unevaluatedProperties`
         # looks at those beside it.
-        telling = [schema for schema in every if not is_anything(schema)]
-        return {**own, "allOf": telling} if own and telling else all_of([own, *telling])
+        telling = [schema for schema in others if not is_anything(schema)]
+        if own and telling:
+            return {**own, "allOf": telling}
+        return all_of([own, *telling])
+
+    def _others_without_null(self, parts: Parts, level: int) -> list[Schema]:
+        """The schemas beside the own keywords of a schema, each without null; one for each choice."""
+        found = [self.without_null(each, level) for each in parts.every]
+        for _, options in parts.choices:
+            kept = [self.without_null(option, level) for option in options]
+            # Also for `oneOf`: a view describes at least every value, so it need not
+            # say that only one alternative holds.
+            found.append(any_of(kept))
+        return found
 
     # One step into a value ------------------------------------------------------------
 
@@ -189,7 +196,9 @@ def _embedded(schema: Any, place: str) -> Schema:  # noqa: ANN401 - may not be a
         kept = {key: value for key, value in node.items() if key not in _IDENTITY}
         # A document without faults refers to its own parts alone: `#`, or `#/` and a
         # path.
-        return {**kept, "$ref": place + kept["$ref"][1:]} if "$ref" in kept else kept
+        if "$ref" in kept:
+            return {**kept, "$ref": place + kept["$ref"][1:]}
+        return kept
 
     found: Schema = schema_document.transform(plain, moved)
     return found
@@ -243,7 +252,8 @@ def _member(own: dict[str, Any], name: str) -> tuple[list[Schema], bool]:
 def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
     """The schemas of which one holds for an item, and whether it must be there."""
     # `prefixItems` holds for its own positions, and `items` for all behind them.
-    first, others = own.get("prefixItems", []), own.get("items", True)
+    first = own.get("prefixItems", [])
+    others = own.get("items", True)
     if position < 0:
         # How long the list is decides which one it is.
         return [*first, others], own.get("minItems", 0) >= -position
@@ -259,12 +269,19 @@ def _own_without_null(own: dict[str, Any]) -> dict[str, Any] | Literal[False]:
     if "enum" in own:
         found["enum"] = [value for value in own["enum"] if value is not None]
     if "type" in own:
-        names = own["type"] if isinstance(own["type"], list) else [own["type"]]
-        kept = [name for name in names if name != "null"]
-        found["type"] = kept[0] if len(kept) == 1 else kept
+        found["type"] = _types_without_null(own["type"])
     # An empty `enum` or an empty `type` is left where null was all that the schema
     # allowed.
-    return found if found.get("enum", True) and found.get("type", True) else False
+    if found.get("enum", True) and found.get("type", True):
+        return found
+    return False
+
+
+def _types_without_null(declared: str | list[str]) -> str | list[str]:
+    """The value of `type` without null; an empty list where it allows nothing else."""
+    names = declared if isinstance(declared, list) else [declared]
+    kept = [name for name in names if name != "null"]
+    return kept[0] if len(kept) == 1 else kept
 
 
 # Unions and intersections -------------------------------------------------------------

@@ -1,5 +1,6 @@
 """A step of a blueprint in a few words, for drawings."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -50,28 +51,41 @@ def printable(text: str) -> str:
 
 
 def _visible(character: str) -> str:
-    return character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+    if character.isprintable():
+        return character
+    return "\N{REPLACEMENT CHARACTER}"
 
 
 def _words_of(step: Step, blueprint: Blueprint, reason: str | None) -> StepWords:
     retry = blueprint.temporal_tuning.retry if step.retry is UNSET else step.retry
     # A wait has only one attempt, whatever the blueprint says of attempts.
     attempts = 1 if step.wait else retry.max_attempts
-    condition = f"if {step.condition}" if step.condition else ""
-    items = _words_of_items(step.for_each) if step.for_each else ""
-    tries = f"up to {counted(attempts, 'attempt')}" if attempts > 1 else ""
-    approval = f"needs approval: {reason}" if reason else ""
-    undo = f"taken back by {step.compensation.capability}" if step.compensation else ""
-    details = [condition, items, tries, approval, undo]
-    action = (
-        _words_of_wait(step.wait) if step.wait else step.capability or "does nothing"
-    )
     return StepWords(
         id=step.id,
-        action=printable(action),
-        details=tuple(printable(detail) for detail in details if detail),
+        action=printable(_action_of(step)),
+        details=tuple(map(printable, _details_of(step, attempts, reason))),
         is_wait=bool(step.wait),
     )
+
+
+def _action_of(step: Step) -> str:
+    if step.wait:
+        return _words_of_wait(step.wait)
+    return step.capability or "does nothing"
+
+
+def _details_of(step: Step, attempts: int, reason: str | None) -> Iterator[str]:
+    """The conditions of a step, how often it is done and tried, and what takes it back."""
+    if step.condition:
+        yield f"if {step.condition}"
+    if step.for_each:
+        yield _words_of_items(step.for_each)
+    if attempts > 1:
+        yield f"up to {counted(attempts, 'attempt')}"
+    if reason:
+        yield f"needs approval: {reason}"
+    if step.compensation:
+        yield f"taken back by {step.compensation.capability}"
 
 
 def _words_of_items(for_each: ForEach) -> str:

@@ -232,10 +232,8 @@ def _reference_issues(
 ) -> Iterator[Issue]:
     if reference.root not in section.roots:
         if reference.root == "result":
-            message, hint = (
-                "`result` is known only in a compensation",
-                "write `steps.` and the id of the step",
-            )
+            message = "`result` is known only in a compensation"
+            hint = "write `steps.` and the id of the step"
         else:
             message = f"`{reference.root}` is known only in what a step with `for_each` does for each item"
             hint = "add `for_each` to the step, or read the value from elsewhere"

@@ -121,7 +121,8 @@ def _boxes(line: Sequence[StepWords], top: int, width: int) -> Iterator[str]:
 
 def _arrows(above: list[int], below: list[int], top: int) -> str:
     """The way from one row to the next, on which all boxes above are waited for."""
-    middle, end = top + _BETWEEN // 2, top + _BETWEEN
+    middle = top + _BETWEEN // 2
+    end = top + _BETWEEN
     down = [f"M {center} {top} V {middle}" for center in above]
     across = f"M {min(above + below)} {middle} H {max(above + below)}"
     on = [f"M {center} {middle} V {end} m -5 -8 l 5 8 l 5 -8" for center in below]

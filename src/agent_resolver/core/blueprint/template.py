@@ -182,7 +182,9 @@ class _Reader:
             return FixedValue("".join(texts))
         # A single expression keeps its type; beside other text, its value becomes text.
         only = parts[0] if len(parts) == 1 else ""
-        return MixedText(tuple(parts)) if isinstance(only, str) else ComputedValue(only)
+        if isinstance(only, str):
+            return MixedText(tuple(parts))
+        return ComputedValue(only)
 
     def _parts(self, text: str, place: Place) -> Iterator[str | Expression]:
         end = 0

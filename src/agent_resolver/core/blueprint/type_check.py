@@ -106,7 +106,9 @@ def _wrapped(schema: dict[str, Any], **around: Any) -> dict[str, Any]:  # noqa: 
         kept = {
             key: value for key, value in node.items() if key not in {"$id", "$schema"}
         }
-        return {**kept, "$ref": _RESULT + kept["$ref"][1:]} if "$ref" in kept else kept
+        if "$ref" in kept:
+            return {**kept, "$ref": _RESULT + kept["$ref"][1:]}
+        return kept
 
     return {"$defs": {"result": transform(bare(schema), moved)}, **around}
 
@@ -188,7 +190,8 @@ class _Types:
 
     def section_issues(self, parsed: ParsedSection) -> Iterator[Issue]:
         """The reasons why the value of a section may not fit where it goes, and the members that it reads in vain."""
-        section, template = parsed.section, parsed.template
+        section = parsed.section
+        template = parsed.template
         scopes = self._scopes_in(section)
         for text in parsed.texts:
             if self._affords(references(text.node), scopes):
@@ -225,9 +228,8 @@ class _Types:
         """The schema that the value of a section must follow, and what it is, in words."""
         if section.step is None:
             schema = self._blueprint.dag.output_schema
-            return (
-                None if isinstance(schema, UnsetType) else schema
-            ), "the output schema"
+            known = None if isinstance(schema, UnsetType) else schema
+            return known, "the output schema"
         step = self._blueprint.dag.steps[section.step]
         match section.at[3:]:
             case ("condition",):
@@ -242,8 +244,14 @@ class _Types:
                 name = step.compensation.capability if step.compensation else UNSET
             case _:
                 return None, ""
+        return self._arguments_of(name)
+
+    def _arguments_of(self, name: str | UnsetType) -> tuple[dict[str, Any] | None, str]:
+        """The schema that the arguments of a tool must follow, and the tool in words."""
         tool = self._tools.get(name or "")
-        return (None, "") if tool is None else (tool.input_schema, f"'{tool.id}'")
+        if tool is None:
+            return None, ""
+        return tool.input_schema, f"'{tool.id}'"
 
     # Examples -------------------------------------------------------------------------
 

@@ -144,7 +144,9 @@ def _value_of(template: Template, arguments: Mapping[str, Any]) -> Any:  # noqa:
         encoded = msgspec.json.encode(value)
     except (ResultTooLarge, msgspec.MsgspecError, RecursionError, TypeError):
         return None
-    return value if len(encoded) <= _MAX_VALUE_BYTES else digest(value)
+    if len(encoded) <= _MAX_VALUE_BYTES:
+        return value
+    return digest(value)
 
 
 def _printable(text: str, limit: int = _MAX_WORD) -> str:

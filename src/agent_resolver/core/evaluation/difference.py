@@ -111,7 +111,9 @@ def _kind_of(before: CaseResult | None, after: CaseResult) -> AnswerChangeKind |
         return AnswerChangeKind.WORSE
     if any(new and not old for old, new in verdicts):
         return AnswerChangeKind.BETTER
-    return None if before.answer == after.answer else AnswerChangeKind.OTHER
+    if before.answer == after.answer:
+        return None
+    return AnswerChangeKind.OTHER
 
 
 def _removed(result: CaseResult) -> CaseChange:

@@ -63,19 +63,21 @@ def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     # The audit of the plan found these faults, and a plan with faults is wrong whatever
     # its steps are.
     yield from answer.faults
+    yield from _steps_faults(expect, answer)
+
+
+def _steps_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
+    """The faults of the steps of a plan: other tools, or the right ones with other arguments."""
     # A case without steps expects each of its tools once, in the order of the list.
     wanted = expect.steps or tuple(ExpectedStep(tool=tool) for tool in expect.tools)
-    expected, found = (
-        tuple(step.tool for step in wanted),
-        tuple(step.tool for step in answer.steps),
-    )
+    expected = tuple(step.tool for step in wanted)
+    found = tuple(step.tool for step in answer.steps)
     # Steps can be compared one by one only where both sides have the same tools.
     if expected != found:
         yield f"expected the steps {_listed(expected)}, and it has {_listed(found)}"
         return
-    for number, (step, answered) in enumerate(
-        zip(wanted, answer.steps, strict=True), start=1
-    ):
+    pairs = zip(wanted, answer.steps, strict=True)
+    for number, (step, answered) in enumerate(pairs, start=1):
         for fault in _step_faults(step, answered):
             yield f"step {number}, `{step.tool}`: {fault}"
 
@@ -107,11 +109,15 @@ def _listed(tools: tuple[str, ...]) -> str:
 
 
 def _questions(keys: tuple[str, ...]) -> str:
-    return f"the questions {', '.join(sorted(keys))}" if keys else "no question"
+    if keys:
+        return f"the questions {', '.join(sorted(keys))}"
+    return "no question"
 
 
 def _asked(keys: tuple[str, ...]) -> str:
-    return f"asks {', '.join(sorted(keys))}" if keys else "asks nothing"
+    if keys:
+        return f"asks {', '.join(sorted(keys))}"
+    return "asks nothing"
 
 
 def _times(*, is_each: bool) -> str:

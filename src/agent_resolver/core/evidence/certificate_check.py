@@ -72,6 +72,13 @@ def _evaluation_faults(
         yield EvidenceFault(
             "CERTIFICATION", f"{name} was not held against {', '.join(missing)}"
         )
+    yield from _test_faults(name, blueprint, found)
+
+
+def _test_faults(
+    name: str, blueprint: Blueprint, found: Evaluation
+) -> Iterator[EvidenceFault]:
+    """Acceptance tests of a plan that were not run, or that failed."""
     tests = [test.name for test in found.tests]
     # A plan without tests is refused too: an empty list would pass as one in which none
     # fails.
@@ -157,12 +164,7 @@ def _approval_faults(
     The plan is certified under an approval, and the call that executes the plan uses it up.
     """
     arguments = evidence.references.get("arguments", "")
-    asked = [
-        record
-        for action in evidence.actions
-        for record in story.about_action(action.id, AuditKind.ACTION_ASKED)
-        if record.body.get("tool") == name and record.body.get("type") == "APPROVAL"
-    ]
+    asked = _approvals_asked(name, evidence, story)
     given = [
         record
         for question in asked
@@ -189,17 +191,31 @@ def _approval_faults(
             yield EvidenceFault(
                 "APPROVAL", f"the approval of {name} is one of another call"
             )
-    # An approval that expired unused is asked for again, also after the plan was
-    # certified.
-    used = [
-        str(record.body["action"])
-        for record in given
-        if started and record.position < started[0].position
-    ]
-    if started and str(started[0].body.get("approval")) not in used:
+    if started and not _is_approved_before(started[0], given):
         yield EvidenceFault(
             "APPROVAL", f"{name} was called without an approval that was given before"
         )
+
+
+def _approvals_asked(
+    name: str, evidence: TaskEvidence, story: Story
+) -> list[AuditRecord]:
+    """The records that ask for an approval of a plan."""
+    return [
+        record
+        for action in evidence.actions
+        for record in story.about_action(action.id, AuditKind.ACTION_ASKED)
+        if record.body.get("tool") == name and record.body.get("type") == "APPROVAL"
+    ]
+
+
+def _is_approved_before(call: AuditRecord, given: list[AuditRecord]) -> bool:
+    """True if a call names an approval that was given before it started."""
+    # An approval that expired unused is asked for again, also after the plan was
+    # certified.
+    earlier = [record for record in given if record.position < call.position]
+    approvals = [str(record.body["action"]) for record in earlier]
+    return str(call.body.get("approval")) in approvals
 
 
 def _approver_faults(

@@ -15,7 +15,12 @@ from agent_resolver.core.evidence.story import Story, digest_in
 from agent_resolver.core.ops.audit import OPS_RULES
 from agent_resolver.schema.audit import AuditKind, AuditRecord, Head
 from agent_resolver.schema.canonical_digest import digest
-from agent_resolver.schema.evidence import EvidenceAction, TaskEvidence, evidence_digest
+from agent_resolver.schema.evidence import (
+    EvidenceAction,
+    EvidenceTask,
+    TaskEvidence,
+    evidence_digest,
+)
 
 RULES_DIGEST = digest([[rule.id, rule.standard, rule.title] for rule in OPS_RULES])
 """The digest of the rules of Ops as this version has them."""
@@ -92,16 +97,7 @@ def _digest_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
 def _record_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
     """Faults of the chain: each record as its hash says, the records of a whole run without a gap."""
     heads: dict[str, Head] = {}
-    # The document has every record of these runs: of the task, and of each run whose
-    # start is in it.
-    whole = {
-        evidence.task.task_id,
-        *(
-            record.run
-            for record in evidence.records
-            if record.kind == AuditKind.RUN_STARTED
-        ),
-    }
+    whole = _whole_runs(evidence)
     position = 0
     for record in evidence.records:
         name = f"record {record.position} (run {record.run}, {record.kind})"
@@ -133,6 +129,15 @@ def _record_faults(evidence: TaskEvidence) -> Iterator[EvidenceFault]:
             "RECORD",
             f"the trail had {evidence.trail.count} records, and there is one at {position}",
         )
+
+
+def _whole_runs(evidence: TaskEvidence) -> set[str]:
+    """The runs of which the document has every record: the task, and each run whose start is in it."""
+    found = {evidence.task.task_id}
+    for record in evidence.records:
+        if record.kind == AuditKind.RUN_STARTED:
+            found.add(record.run)
+    return found
 
 
 # The story ----------------------------------------------------------------------------
@@ -174,7 +179,8 @@ def _request_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFa
 
 
 def _context_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:
-    task, context = evidence.task, evidence.context
+    task = evidence.task
+    context = evidence.context
     initiator = context.initiator
     if (task.environment, task.initiator_id) != (context.environment, initiator.id):
         yield EvidenceFault("STORY", "the context is not that of the task")
@@ -201,17 +207,27 @@ def _status_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFau
             "STORY",
             f"the task is {task.status}, and its records end with `{recorded or 'no end'}`",
         )
-    if len(ends) > 1 or (ends and ends[-1] is not story.own[-1]):
+    if any(record.kind == AuditKind.RUN_ENDED for record in story.own[:-1]):
         yield EvidenceFault("STORY", "the task went on after its end")
+    yield from _stage_faults(task)
+    if recorded == "failed":
+        yield from _failure_faults(evidence, story)
+    if recorded == "done":
+        yield from _success_faults(task, ends[-1])
+
+
+def _stage_faults(task: EvidenceTask) -> Iterator[EvidenceFault]:
     # Both words say how a task ended, so they agree as soon as one of them does.
     is_over = bool({task.stage, task.status} & {"done", "failed"})
     if is_over and task.stage != task.status:
         yield EvidenceFault(
             "STORY", f"the task is {task.status}, and its stage is {task.stage}"
         )
-    if recorded == "failed":
-        yield from _failure_faults(evidence, story)
-    if recorded == "done" and (ends[-1].body.get("result") or None) != task.result:
+
+
+def _success_faults(task: EvidenceTask, end: AuditRecord) -> Iterator[EvidenceFault]:
+    recorded = end.body.get("result") or None
+    if recorded != task.result:
         yield EvidenceFault("STORY", "the task ended with another result")
 
 
@@ -259,7 +275,9 @@ def _status_after(choice: str, status: str) -> str:
     if choice in _REJECTED:
         return "REJECTED"
     # A task can end in the audit itself, which leaves the draft as far as it came.
-    return status if status in {"DRAFT", "AUDITED"} else "DRAFT"
+    if status in {"DRAFT", "AUDITED"}:
+        return status
+    return "DRAFT"
 
 
 def _answer_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFault]:

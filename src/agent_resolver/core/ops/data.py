@@ -14,7 +14,8 @@ from agent_resolver.schema.descriptor import Descriptor
 
 def wrong_classifications(draft: AuditedDraft) -> Iterator[OpsFinding]:
     """Data that is declared less sensitive than it is, or that the initiator may not handle."""
-    subject, caller = draft.subject, draft.subject.caller
+    subject = draft.subject
+    caller = draft.subject.caller
     declared = subject.blueprint.security_logic.data_classification or "PUBLIC"
     # The highest of the steps and of what is declared, so that it can only be the same
     # or more sensitive.
@@ -87,4 +88,6 @@ def _unlisted_target(subject: OpsSubject, tool: Descriptor) -> str:
         # A host that is not known is not a listed one, unless every host is.
         return "" if EVERY_HOST in patterns else "hosts that are not known"
     unlisted = unlisted_hosts(hosts, patterns)
-    return f"hosts that are not listed: {', '.join(unlisted)}" if unlisted else ""
+    if unlisted:
+        return f"hosts that are not listed: {', '.join(unlisted)}"
+    return ""

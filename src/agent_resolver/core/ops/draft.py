@@ -19,7 +19,9 @@ class PlannedCall(Struct, frozen=True, kw_only=True):
     @property
     def about(self) -> str:
         """The step, or `<step>.compensation` for the call that takes it back."""
-        return f"{self.step}.compensation" if self.is_compensation else self.step
+        if self.is_compensation:
+            return f"{self.step}.compensation"
+        return self.step
 
     def __str__(self) -> str:
         role = "The compensation of step" if self.is_compensation else "Step"
