@@ -49,7 +49,11 @@ class Grant(Struct, frozen=True, kw_only=True):
     """The digest of the definition of each tool that the lock pins; None if it pins none."""
 
     def refuse(
-        self, tool: str, *, is_repeated: bool = False, definition: str = ""
+        self,
+        tool: str,
+        *,
+        is_repeated: bool = False,
+        definition: str = "",
     ) -> Refused | None:
         """Return the reason why `tool` of this server may not be called, or None when it may.
 
@@ -189,7 +193,9 @@ def forbidden(names: Iterable[str], forbid: Iterable[str]) -> Refused | None:
 
 
 def grants_of(
-    entries: Iterable[LockedServer], forbid: tuple[str, ...], admitted: Iterable[str]
+    entries: Iterable[LockedServer],
+    forbid: tuple[str, ...],
+    admitted: Iterable[str],
 ) -> dict[str, Grant]:
     """The rights over each locked server, by `id@version`: the scopes of all its entries together."""
     grants: dict[str, Grant] = {}

@@ -83,7 +83,11 @@ def effects_of(descriptor: Descriptor) -> str:
 
 
 def refuse_verdict(
-    action: PendingAction, verdict: Verdict, by: Caller, now: str, connection: str = ""
+    action: PendingAction,
+    verdict: Verdict,
+    by: Caller,
+    now: str,
+    connection: str = "",
 ) -> AnswerRefusal | None:
     """Return the reason why `by` may not approve or reject, or None when they may.
 
@@ -133,7 +137,9 @@ def is_answered_by_worker(action: PendingAction, caller: Caller) -> bool:
 
 
 def _not_entitled(
-    action: PendingAction, by: Caller, connection: str
+    action: PendingAction,
+    by: Caller,
+    connection: str,
 ) -> AnswerRefusal | None:
     """The reason why `by` may not decide about a call, or None if they may."""
     is_restricted = action.classification == "RESTRICTED"
@@ -183,7 +189,10 @@ def _without_role(action: PendingAction, by: Caller) -> AnswerRefusal:
 
 
 def refuse_words(
-    action: PendingAction, by: Caller, now: str, connection: str = ""
+    action: PendingAction,
+    by: Caller,
+    now: str,
+    connection: str = "",
 ) -> AnswerRefusal | None:
     """Return the reason why `by` may not answer in words, or None when they may.
 

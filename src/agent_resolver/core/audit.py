@@ -73,7 +73,10 @@ def extended(
 
 
 def anchored(
-    seal: Seal, records: Iterable[AuditRecord], through: int, key: bytes | None
+    seal: Seal,
+    records: Iterable[AuditRecord],
+    through: int,
+    key: bytes | None,
 ) -> Seal:
     """The seal once the records up to the position `through` are removed.
 
@@ -140,7 +143,10 @@ def is_sealed(seal: Seal, key: bytes | None) -> bool:
 
 
 def chain_faults(
-    records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str = ""
+    records: Iterable[AuditRecord],
+    seal: Seal,
+    key: bytes | None,
+    noted: str = "",
 ) -> Iterator[str]:
     """The faults of a trail under its seal; none for an untouched one.
 
@@ -190,7 +196,10 @@ def _seal_faults(seal: Seal, root: str, key: bytes | None) -> Iterator[str]:
 
 
 def had_root(
-    records: Iterable[AuditRecord], seal: Seal, key: bytes | None, noted: str
+    records: Iterable[AuditRecord],
+    seal: Seal,
+    key: bytes | None,
+    noted: str,
 ) -> bool:
     """True if a trail had a root that was noted while another key sealed the trail.
 

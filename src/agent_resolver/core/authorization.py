@@ -63,7 +63,8 @@ def narrowed(starter: Caller, acting: Caller) -> Caller:
 
 
 def _scopes_of_both(
-    one: frozenset[str] | None, other: frozenset[str] | None
+    one: frozenset[str] | None,
+    other: frozenset[str] | None,
 ) -> frozenset[str] | None:
     # None is every scope.
     if one is None:

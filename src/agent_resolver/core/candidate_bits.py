@@ -17,7 +17,10 @@ class CandidateBits:
     """The candidates of one category."""
 
     def __init__(
-        self, facts: bytes, offering: Callable[[str], int], unknown: Callable[[], int]
+        self,
+        facts: bytes,
+        offering: Callable[[str], int],
+        unknown: Callable[[], int],
     ) -> None:
         """Candidates with these facts.
 
@@ -47,7 +50,9 @@ class CandidateBits:
         return found & self._with_facts(fact_verdicts(limits).by_code[None])
 
     def broken(
-        self, requirement: Requirement, limits: Limits
+        self,
+        requirement: Requirement,
+        limits: Limits,
     ) -> dict[RejectionCode, int]:
         """The candidates that break a rule, by the first that they break."""
         unknown = self._unknown()

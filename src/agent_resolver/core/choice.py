@@ -58,7 +58,9 @@ def selection(choice: Choice) -> Selection | None:
 
 
 def rejections(
-    choice: Choice, limits: Limits, ordered: Iterable[Server]
+    choice: Choice,
+    limits: Limits,
+    ordered: Iterable[Server],
 ) -> Iterator[Rejection]:
     """The reason against each server but the chosen one, in the order of `ordered`."""
     # The rules are prepared once for all servers, of which there may be very many.

@@ -104,7 +104,8 @@ def _changed_entry(entry: Entry, changed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sorted_without(
-    values: Mapping[str, Value], gone: Collection[str]
+    values: Mapping[str, Value],
+    gone: Collection[str],
 ) -> dict[str, Value]:
     """The values of the tools that are still there, by name."""
     return {tool: values[tool] for tool in sorted(values) if tool not in gone}

@@ -32,7 +32,8 @@ def is_host(text: str) -> bool:
 
 
 def egress_hosts(
-    descriptor: Descriptor, server_hosts: Mapping[str, str]
+    descriptor: Descriptor,
+    server_hosts: Mapping[str, str],
 ) -> tuple[str, ...] | None:
     """The hosts that a tool reaches, sorted; empty if it stays on this machine, None if they are not known.
 

@@ -124,7 +124,8 @@ def _table(is_meant: Iterable[bool]) -> bytes:
 
 
 def verdict_of_agent_file(
-    requirement: Requirement, limits: Limits
+    requirement: Requirement,
+    limits: Limits,
 ) -> RejectionCode | None:
     """The rule that every server breaks, since the agent file alone decides; None if there is none."""
     for check in _AGENT_FILE_CHECKS:

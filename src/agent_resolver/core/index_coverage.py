@@ -126,7 +126,9 @@ def _is_unknown(check: Check, server: Server) -> bool:
 
 
 def _wanted_facts(
-    broken: Iterable[Check], requirement: Requirement, limits: Limits
+    broken: Iterable[Check],
+    requirement: Requirement,
+    limits: Limits,
 ) -> dict[str, Any]:
     # The values that would let a server pass each rule, under the names of the facts.
     values = {

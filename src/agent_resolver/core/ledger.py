@@ -33,7 +33,10 @@ def judge_start(
 
 
 def _refuse_again(
-    kept: LedgerEntry, start: Start, *, is_interrupted: bool
+    kept: LedgerEntry,
+    start: Start,
+    *,
+    is_interrupted: bool,
 ) -> Begun | None:
     """Return the reason why a call may not start a second time, or None if it may."""
     # A key names one call for ever: to answer with the result of another would be

@@ -11,7 +11,10 @@ from agent_resolver.schema.lockfile import LockedServer
 
 
 def server_hash(
-    server_id: str, version: str, endpoint: str, scopes: tuple[str, ...]
+    server_id: str,
+    version: str,
+    endpoint: str,
+    scopes: tuple[str, ...],
 ) -> str:
     """SHA-256 over what a lock entry pins, in hexadecimal; the scopes are sorted first."""
     # The specification fixes this text. Ids, versions and scopes hold none of its

@@ -325,7 +325,8 @@ Pair = tuple[LockedServer | None, LockedServer | None]
 
 
 def _pair_entries(
-    old: tuple[LockedServer, ...], new: tuple[LockedServer, ...]
+    old: tuple[LockedServer, ...],
+    new: tuple[LockedServer, ...],
 ) -> Iterator[Pair]:
     """The entries of both locks side by side, sorted: those most alike stand together."""
     left = sorted(old, key=_entry_sort_key)
@@ -410,7 +411,8 @@ def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change
 
 
 def _definition(
-    change: DefinitionChange, when: Literal["before", "after"]
+    change: DefinitionChange,
+    when: Literal["before", "after"],
 ) -> str | None:
     digest = change.before if when == "before" else change.after
     return f"{change.tool} {digest}" if digest else None
@@ -433,7 +435,10 @@ def _hash_changes(entry: LockedServer) -> Iterator[Change]:
 
 
 def _fact_changes(
-    before: LockedServer, after: LockedServer, old: Side, new: Side
+    before: LockedServer,
+    after: LockedServer,
+    old: Side,
+    new: Side,
 ) -> Iterator[Change]:
     """The changes of the facts that the indexes state, where both are at hand."""
     if old.servers is None or new.servers is None:
@@ -504,7 +509,11 @@ def _withdraws_residency(was: Server, now: Server) -> bool:
 
 
 def _residency_changes(
-    subject: str, before: set[str], after: set[str], *, is_promise_gone: bool
+    subject: str,
+    before: set[str],
+    after: set[str],
+    *,
+    is_promise_gone: bool,
 ) -> Iterator[Change]:
     if before == after:
         return
@@ -543,7 +552,10 @@ def _set_changes(
 
 
 def _value_changes(
-    kind: ChangeKind, subject: str, before: str | None, after: str | None
+    kind: ChangeKind,
+    subject: str,
+    before: str | None,
+    after: str | None,
 ) -> Iterator[Change]:
     if before != after:
         yield Change(kind, subject, before, after)

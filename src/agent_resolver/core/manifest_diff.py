@@ -73,7 +73,8 @@ class ToolChange(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def manifest_difference(
-    committed: Manifest, current: Manifest
+    committed: Manifest,
+    current: Manifest,
 ) -> tuple[ToolChange, ...]:
     """Every change from the one to the other, sorted by tool; empty if they say the same.
 
@@ -95,7 +96,9 @@ def is_breaking(changes: Iterable[ToolChange]) -> bool:
 
 
 def _compare_tools(
-    tool: str, before: ManifestTool | None, after: ManifestTool | None
+    tool: str,
+    before: ManifestTool | None,
+    after: ManifestTool | None,
 ) -> list[ToolChange]:
     """The changes of one tool, in the order of their kinds."""
     if before is None:
@@ -129,7 +132,8 @@ def _output_schema(tool: ManifestTool) -> Schema:
 
 
 def _compare_attributes(
-    before: ManifestTool, after: ManifestTool
+    before: ManifestTool,
+    after: ManifestTool,
 ) -> Iterator[ToolChange]:
     """The changes of what is asked of callers and promised to them, as the rule of each attribute judges them."""
     for name, rule in _RULES.items():
@@ -146,7 +150,9 @@ def _meant_value(rule: ChangeRule, value: Any) -> Any:  # noqa: ANN401 - any att
 
 
 def _applies_to_both(
-    rule: ChangeRule, before: ManifestTool, after: ManifestTool
+    rule: ChangeRule,
+    before: ManifestTool,
+    after: ManifestTool,
 ) -> bool:
     return not rule.where_both or (
         getattr(before, rule.where_both) and getattr(after, rule.where_both)
@@ -185,7 +191,9 @@ def _rank(rule: ChangeRule, value: Any) -> Any:  # noqa: ANN401 - any attribute
 
 
 def _new_names(
-    rule: ChangeRule, was: tuple[str, ...], now: tuple[str, ...]
+    rule: ChangeRule,
+    was: tuple[str, ...],
+    now: tuple[str, ...],
 ) -> list[str]:
     """The names that are in the second list and not in the first, sorted."""
     if rule.every_name and not was:
@@ -206,7 +214,10 @@ def _render_value(value: float | str) -> str | None:
 
 
 def _compare_schemas(
-    tool: str, side: Side, before: Schema, after: Schema
+    tool: str,
+    side: Side,
+    before: Schema,
+    after: Schema,
 ) -> Iterator[ToolChange]:
     kind = (
         ToolChangeKind.INPUT_CHANGED

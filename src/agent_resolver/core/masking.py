@@ -150,7 +150,8 @@ def _is_usual(name: str) -> bool:
 
 
 def secret_fields(
-    schema: Mapping[str, Any] | None, declared: Iterable[str] = ()
+    schema: Mapping[str, Any] | None,
+    declared: Iterable[str] = (),
 ) -> SecretFields:
     """The fields that a schema marks with `writeOnly` or `format: password`, and those that a tool declares secret."""
     if schema is None:

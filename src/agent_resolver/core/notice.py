@@ -38,7 +38,9 @@ def index_notices(index: Index, tree: Node) -> list[Issue]:
 
 
 def overlay_notices(
-    overlay: Overlay, servers: Iterable[Server], tree: Node
+    overlay: Overlay,
+    servers: Iterable[Server],
+    tree: Node,
 ) -> list[Issue]:
     """Warnings about a valid overlay, each with its place in `tree`."""
     return [

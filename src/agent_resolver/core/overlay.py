@@ -57,7 +57,9 @@ def stated_facts(server_id: str, overlay: Overlay) -> dict[FactPath, StatedFact]
 
 
 def apply_overlay(
-    servers: Iterable[Server], overlay: Overlay, tree: Node
+    servers: Iterable[Server],
+    overlay: Overlay,
+    tree: Node,
 ) -> tuple[Server, ...]:
     """The servers with the facts of an overlay in place of those of the index.
 
@@ -146,7 +148,9 @@ def unused_patterns(servers: Iterable[Server], overlay: Overlay) -> list[str]:
 
 
 def _combine_facts(
-    server_id: str, fitting: Iterable[str], overlay: Overlay
+    server_id: str,
+    fitting: Iterable[str],
+    overlay: Overlay,
 ) -> dict[FactPath, StatedFact]:
     """What the patterns that fit a server say together."""
     found: dict[FactPath, StatedFact] = {}
@@ -205,7 +209,8 @@ def _with_facts(server: Server, laid: _LaidFacts) -> Server:
 
 
 def _offered_scopes(
-    known: tuple[str, ...] | None, opening: Iterable[tuple[str, ...]]
+    known: tuple[str, ...] | None,
+    opening: Iterable[tuple[str, ...]],
 ) -> tuple[str, ...] | None:
     """The scopes of a server: a scope that opens one of its tools is offered, whether or not the index lists it."""
     opened = {scope for scopes in opening for scope in scopes}

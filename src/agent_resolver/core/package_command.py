@@ -152,7 +152,10 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
 
 
 def _read_first_word(
-    runner: _Runner, words: tuple[str, ...], here: int, specs: list[Spec]
+    runner: _Runner,
+    words: tuple[str, ...],
+    here: int,
+    specs: list[Spec],
 ) -> PackageCommand | None:
     """Read the word behind the options: it is the package, unless one of them has named it."""
     first_word = "".join(words[here : here + 1])
@@ -194,7 +197,10 @@ def _own_options(words: Sequence[str]) -> list[str]:
 
 
 def _take_options(
-    runner: _Runner, words: Sequence[str], here: int, specs: list[Spec]
+    runner: _Runner,
+    words: Sequence[str],
+    here: int,
+    specs: list[Spec],
 ) -> tuple[int, str]:
     """Pass over options, and collect the packages that they name; the next word, and the option that is not known."""
     while here < len(words) and _is_option(words[here]):

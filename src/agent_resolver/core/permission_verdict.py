@@ -144,7 +144,8 @@ class PermissionJudge:
 
 
 def _tools_about(
-    rules: "Iterable[_CompiledRule]", tool_ids: frozenset[str]
+    rules: "Iterable[_CompiledRule]",
+    tool_ids: frozenset[str],
 ) -> frozenset[str]:
     """The tools among these that one of the rules names."""
     return frozenset().union(*(rule.tools_among(tool_ids) for rule in rules))
@@ -272,7 +273,9 @@ class _CompiledRule:
 
 
 def _field_holds(
-    field: FieldMatch, finds: FindsMatch, arguments: dict[str, Any]
+    field: FieldMatch,
+    finds: FindsMatch,
+    arguments: dict[str, Any],
 ) -> IsMatch:
     """True if one of the values at a path is as asked, None if that cannot be told; False if there is no value."""
     # Where there is no value, a negated sign does not hold either: a missing field is

@@ -103,7 +103,8 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def explanation_of(
-        self, requirements: Iterable[RequirementExplanation]
+        self,
+        requirements: Iterable[RequirementExplanation],
     ) -> Explanation:
         """The explanation that holds these requirements."""
         return Explanation(
@@ -116,7 +117,9 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def explain(
-        self, choice: Choice, rejected: Iterable[Rejection]
+        self,
+        choice: Choice,
+        rejected: Iterable[Rejection],
     ) -> RequirementExplanation:
         """What became of one requirement, with these rejections."""
         return RequirementExplanation(
@@ -129,7 +132,10 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def resolve(
-    agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH
+    agent: AgentFile,
+    servers: Iterable[Server],
+    *,
+    resolved_at: str = EPOCH,
 ) -> Resolution:
     """Choose a server for every requirement of `agent`.
 
@@ -145,7 +151,9 @@ def resolve(
 
 
 def resolver(
-    servers: Iterable[Server], *, resolved_at: str = EPOCH
+    servers: Iterable[Server],
+    *,
+    resolved_at: str = EPOCH,
 ) -> Callable[[AgentFile], Resolution]:
     """A function that does what `resolve` does, for many agent files.
 
@@ -161,7 +169,10 @@ def resolver(
 
 
 def explain(
-    agent: AgentFile, servers: Iterable[Server], *, resolved_at: str = EPOCH
+    agent: AgentFile,
+    servers: Iterable[Server],
+    *,
+    resolved_at: str = EPOCH,
 ) -> Explanation:
     """Every choice that `resolve` makes, and for every other server the reason against it."""
     return resolve(agent, servers, resolved_at=resolved_at).explanation

@@ -63,7 +63,9 @@ def _root_of(run: Run, known: Mapping[str, Run]) -> Run:
 
 
 def old_families(
-    families: Iterable[Family], before: str, statuses: frozenset[RunStatus] = FINISHED
+    families: Iterable[Family],
+    before: str,
+    statuses: frozenset[RunStatus] = FINISHED,
 ) -> list[Family]:
     """The families that ended before a time, without those whose conversation a younger run goes on with.
 
@@ -162,7 +164,10 @@ def _is_old(action: PendingAction, now: str, before: str, needed: Unfinished) ->
 
 
 def last_old_record(
-    records: Iterable[AuditRecord], now: str, before: str, needed: Unfinished
+    records: Iterable[AuditRecord],
+    now: str,
+    before: str,
+    needed: Unfinished,
 ) -> int:
     """The position up to which the trail can be pruned; 0 if nothing can.
 

@@ -117,7 +117,9 @@ def judge(requirement: Requirement, limits: Limits) -> Judge:
 
 
 def eligible(
-    requirement: Requirement, limits: Limits, offering: Iterable[Server]
+    requirement: Requirement,
+    limits: Limits,
+    offering: Iterable[Server],
 ) -> list[Server]:
     """The servers that break no rule, of those that offer the category; which rule the others break takes longer."""
     # Scope by scope, since few servers are left after the first; a reason would have to
@@ -134,7 +136,9 @@ def eligible(
 
 
 def broken_checks(
-    server: Server, requirement: Requirement, limits: Limits
+    server: Server,
+    requirement: Requirement,
+    limits: Limits,
 ) -> list[tuple[Check, Reason]]:
     """Every rule that `server` breaks, with its reason, in the order of `CHECKS`."""
     found = []
@@ -147,7 +151,9 @@ def broken_checks(
 
 
 def every_broken(
-    server: Server, requirement: Requirement, limits: Limits
+    server: Server,
+    requirement: Requirement,
+    limits: Limits,
 ) -> tuple[Reason, ...]:
     """The reason of every rule that `server` breaks; nothing for a candidate that may be chosen."""
     return tuple(reason for _, reason in broken_checks(server, requirement, limits))
@@ -162,7 +168,8 @@ def is_beyond_edits(server: Server, requirement: Requirement, limits: Limits) ->
 
 
 def distance(
-    requirement: Requirement, limits: Limits
+    requirement: Requirement,
+    limits: Limits,
 ) -> Callable[[Server], tuple[int, int]]:
     """A function that counts the rules that a server of the category breaks, and the scopes that it lacks."""
     needed = frozenset(requirement.permissions)
@@ -225,7 +232,9 @@ def broken_data_rules(
 
 
 def _prepare_checks(
-    checks: Iterable[Check], requirement: Requirement, limits: Limits
+    checks: Iterable[Check],
+    requirement: Requirement,
+    limits: Limits,
 ) -> list[Judge]:
     found = (check.prepare(requirement, limits) for check in checks)
     return [prepared for prepared in found if prepared]
@@ -297,7 +306,9 @@ def _prepare_residency(_requirement: Requirement, limits: Limits) -> Judge | Non
 
 
 def _judge_residency(
-    what: str, residency: Iterable[Residency] | None, asked: Residency
+    what: str,
+    residency: Iterable[Residency] | None,
+    asked: Residency,
 ) -> Reason | None:
     if residency is None:
         message = f"Agent requires '{asked}' but the {what}'s residency is not known"
@@ -329,7 +340,9 @@ def _prepare_sensitivity(_requirement: Requirement, limits: Limits) -> Judge | N
 
 
 def _judge_sensitivity(
-    what: str, highest: Sensitivity | None, asked: Sensitivity
+    what: str,
+    highest: Sensitivity | None,
+    asked: Sensitivity,
 ) -> Reason | None:
     if highest is None:
         message = f"Agent sensitivity '{asked}' but the {what}'s max is not known"

@@ -99,7 +99,9 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
 
 
 def schema_changes(
-    before: Schema, after: Schema, side: Side
+    before: Schema,
+    after: Schema,
+    side: Side,
 ) -> tuple[SchemaChange, ...]:
     """Everything that changed from one version of a schema to the next, sorted by where it is.
 
@@ -141,7 +143,9 @@ def _change_sort_key(change: SchemaChange) -> tuple[object, ...]:
 
 
 def _meaning_changes(
-    old: Document, new: Document, side: Side
+    old: Document,
+    new: Document,
+    side: Side,
 ) -> Iterator[SchemaChange]:
     # The same without annotations: only these have changed.
     if token(old.root) == token(new.root):
@@ -205,7 +209,11 @@ class _Walk:
         self._seen: set[tuple[int, int]] = set()
 
     def differences(
-        self, before: object, after: object, path: str, level: int
+        self,
+        before: object,
+        after: object,
+        path: str,
+        level: int,
     ) -> Iterator[tuple[str, str, str | None, str | None]]:
         """Each annotation that differs: its place, its name, what it was and what it is."""
         if (
@@ -230,7 +238,9 @@ class _Walk:
 
 
 def _own_differences(
-    before: dict[str, Any], after: dict[str, Any], path: str
+    before: dict[str, Any],
+    after: dict[str, Any],
+    path: str,
 ) -> Iterator[tuple[str, str, str | None, str | None]]:
     """The annotations that differ between two schemas, without the schemas inside them."""
     for keyword in sorted(ANNOTATIONS & {*before, *after}):
@@ -241,7 +251,9 @@ def _own_differences(
 
 
 def _shared_subschemas(
-    before: dict[str, Any], after: dict[str, Any], path: str
+    before: dict[str, Any],
+    after: dict[str, Any],
+    path: str,
 ) -> Iterator[tuple[Any, Any, str]]:
     """The schemas that both have at one place, and what values there are called."""
     was = before.get("properties", {})

@@ -144,7 +144,11 @@ class _Comparison:
         self._left = _MAX_COMPARISONS
 
     def compare(
-        self, narrow: Schema, wide: Schema, path: str, level: int
+        self,
+        narrow: Schema,
+        wide: Schema,
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """Why not every value of `narrow` is one of `wide`.
 
@@ -205,7 +209,11 @@ class _Comparison:
         return False
 
     def _own(
-        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+        self,
+        narrow: dict[str, Any],
+        wide: dict[str, Any],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """The keywords of the wide schema itself; any one part of the narrow schema is enough to show it."""
         parts = self._narrow.parts(narrow)
@@ -227,7 +235,11 @@ class _Comparison:
         )
 
     def _gaps_of_parts(
-        self, parts: Parts, wide: dict[str, Any], path: str, level: int
+        self,
+        parts: Parts,
+        wide: dict[str, Any],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """The gaps of the parts that say the most, where no part is enough alone."""
         alone: tuple[Schema, ...] = (parts.own,) if parts.own else parts.every
@@ -266,7 +278,10 @@ class _Comparison:
                 yield from self._unfitting(case, keyword, wide, path, level)
 
     def _unless_same_choice(
-        self, narrow: dict[str, Any], wide: tuple[Schema, ...], path: str
+        self,
+        narrow: dict[str, Any],
+        wide: tuple[Schema, ...],
+        path: str,
     ) -> Iterator[Gap]:
         """A gap unless the narrow schema has the same `oneOf`, in the same words."""
         documents = (self._narrow, self._wide)
@@ -369,7 +384,11 @@ class _Comparison:
     # Keywords -------------------------------------------------------------------------
 
     def _keywords(
-        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+        self,
+        narrow: dict[str, Any],
+        wide: dict[str, Any],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         types = types_of(narrow)
         allowed = declared_types(wide)
@@ -392,7 +411,11 @@ class _Comparison:
         yield from self._others(narrow, wide, path)
 
     def _items(
-        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+        self,
+        narrow: dict[str, Any],
+        wide: dict[str, Any],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """Each position of an array that the narrow schema allows, then all that follow."""
         first = narrow.get("prefixItems", [])
@@ -424,7 +447,11 @@ class _Comparison:
             )
 
     def _members(
-        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, level: int
+        self,
+        narrow: dict[str, Any],
+        wide: dict[str, Any],
+        path: str,
+        level: int,
     ) -> Iterator[Gap]:
         """The members of an object: which must be there, and what each may be."""
         required = {*narrow.get("required", ())}
@@ -494,7 +521,10 @@ class _Comparison:
             yield from self.compare(narrow, wide, inside, level + 1)
 
     def _others(
-        self, narrow: dict[str, Any], wide: dict[str, Any], path: str
+        self,
+        narrow: dict[str, Any],
+        wide: dict[str, Any],
+        path: str,
     ) -> Iterator[Gap]:
         """Keywords that are only compared as they stand."""
         # The first keyword of a group switches the others on: `then` without `if`
@@ -519,7 +549,11 @@ class _Comparison:
             )
 
     def _unless_same(
-        self, narrow: dict[str, Any], wide: dict[str, Any], path: str, keyword: str
+        self,
+        narrow: dict[str, Any],
+        wide: dict[str, Any],
+        path: str,
+        keyword: str,
     ) -> Iterator[Gap]:
         if not same(narrow, wide, (self._narrow, self._wide)):
             yield _unjudged_gap(path, keyword, narrow, wide)
@@ -534,7 +568,9 @@ def _only(node: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
 
 
 def _value_gaps(
-    narrow: dict[str, Any], wide: dict[str, Any], path: str
+    narrow: dict[str, Any],
+    wide: dict[str, Any],
+    path: str,
 ) -> Iterator[Gap]:
     keyword = next((keyword for keyword in ("enum", "const") if keyword in wide), None)
     if keyword is None:
@@ -554,7 +590,10 @@ def _value_gaps(
 
 
 def _number_gaps(
-    narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
+    narrow: dict[str, Any],
+    wide: dict[str, Any],
+    path: str,
+    types: frozenset[str],
 ) -> Iterator[Gap]:
     if not types & {"fraction", "integer"}:
         return
@@ -600,7 +639,11 @@ def _numeric_values(node: dict[str, Any]) -> list[float]:
 
 
 def _lower_bound(
-    node: Mapping[str, Any], sign: int, keywords: tuple[str, str], *, is_whole: bool
+    node: Mapping[str, Any],
+    sign: int,
+    keywords: tuple[str, str],
+    *,
+    is_whole: bool,
 ) -> tuple[float, bool]:
     """The least that a number may be, and whether it must be more; of whole numbers the least itself.
 
@@ -634,7 +677,10 @@ def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> boo
 
 
 def _count_gaps(
-    narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
+    narrow: dict[str, Any],
+    wide: dict[str, Any],
+    path: str,
+    types: frozenset[str],
 ) -> Iterator[Gap]:
     values = values_of(narrow) or {}
     for name, (least, most) in _COUNTS.items():
@@ -680,7 +726,10 @@ def _most_items(node: dict[str, Any]) -> float:
 
 
 def _text_gaps(
-    narrow: dict[str, Any], wide: dict[str, Any], path: str, types: frozenset[str]
+    narrow: dict[str, Any],
+    wide: dict[str, Any],
+    path: str,
+    types: frozenset[str],
 ) -> Iterator[Gap]:
     """The form of a text, as it stands: it cannot be computed if one pattern or format covers another."""
     for keyword in _SAME_TEXT:
@@ -717,7 +766,8 @@ def _member_values(node: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _share_no_value(
-    first: dict[str, Any] | None, second: dict[str, Any] | None
+    first: dict[str, Any] | None,
+    second: dict[str, Any] | None,
 ) -> bool:
     """True if both lists of values are known, and no value is in both."""
     if first is None or second is None:
@@ -741,7 +791,10 @@ def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
 
 
 def _unjudged_gap(
-    path: str, keyword: str, narrow: dict[str, Any], wide: dict[str, Any]
+    path: str,
+    keyword: str,
+    narrow: dict[str, Any],
+    wide: dict[str, Any],
 ) -> Gap:
     return Gap(
         path,

@@ -41,12 +41,18 @@ class Offering(Protocol):
         """The servers that break no rule, by preference; what is not asked for is not looked up."""
 
     def closest(
-        self, requirement: Requirement, limits: Limits, most: int
+        self,
+        requirement: Requirement,
+        limits: Limits,
+        most: int,
     ) -> list[Server]:
         """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
 
     def rejected(
-        self, requirement: Requirement, limits: Limits, most: int
+        self,
+        requirement: Requirement,
+        limits: Limits,
+        most: int,
     ) -> list[RejectedServers]:
         """The servers that break a rule, by the first that they break, in the order in which the rules come up."""
 
@@ -77,7 +83,9 @@ class Servers(KnownServers, Protocol):
         """The servers that may be chosen for a requirement, by preference."""
 
     def first_passing(
-        self, requirement: Requirement, limits: Limits
+        self,
+        requirement: Requirement,
+        limits: Limits,
     ) -> tuple[Server | None, bool]:
         """The first of them, or None, and whether there is no other: the others are not read to tell."""
 
@@ -85,7 +93,9 @@ class Servers(KnownServers, Protocol):
         """The servers whose id is `word`, or whose id and version are, as `id@version`."""
 
     def categories_of(
-        self, scopes: Collection[str], most: int
+        self,
+        scopes: Collection[str],
+        most: int,
     ) -> dict[str, tuple[str, ...]]:
         """The first categories, in order, whose servers offer each of these scopes; none for one that none offers."""
 
@@ -115,7 +125,10 @@ class ListedOffering(Struct, frozen=True):
         return iter(sorted(eligible(requirement, limits, self.servers), key=preference))
 
     def closest(
-        self, requirement: Requirement, limits: Limits, most: int
+        self,
+        requirement: Requirement,
+        limits: Limits,
+        most: int,
     ) -> list[Server]:
         """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
         from heapq import nsmallest  # Needed for failures alone.
@@ -126,7 +139,10 @@ class ListedOffering(Struct, frozen=True):
         )
 
     def rejected(
-        self, requirement: Requirement, limits: Limits, most: int
+        self,
+        requirement: Requirement,
+        limits: Limits,
+        most: int,
     ) -> list[RejectedServers]:
         """The servers that break a rule, by the first that they break."""
         first_broken = judge(requirement, limits)
@@ -179,7 +195,9 @@ class ServerPool(Struct, frozen=True, dict=True):
         )
 
     def first_passing(
-        self, requirement: Requirement, limits: Limits
+        self,
+        requirement: Requirement,
+        limits: Limits,
     ) -> tuple[Server | None, bool]:
         """The first server that may be chosen, or None, and whether there is no other."""
         passing = self.passing(requirement, limits)
@@ -195,7 +213,9 @@ class ServerPool(Struct, frozen=True, dict=True):
         return [server for server in self.servers if word in {server.id, str(server)}]
 
     def categories_of(
-        self, scopes: Collection[str], most: int
+        self,
+        scopes: Collection[str],
+        most: int,
     ) -> dict[str, tuple[str, ...]]:
         """The first categories, in order, whose servers offer each of these scopes."""
         wanted = set(scopes)

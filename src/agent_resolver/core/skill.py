@@ -104,7 +104,11 @@ def skill_faults(skill: Skill, versions: Sequence[SkillVersion]) -> tuple[Issue,
 
 
 def _section_faults(
-    skill: Skill, section: SkillVersion, *, is_newest: bool, is_only: bool
+    skill: Skill,
+    section: SkillVersion,
+    *,
+    is_newest: bool,
+    is_only: bool,
 ) -> Iterator[Issue]:
     label = f"{skill.name} {skill.version}"
     if not is_only:
@@ -200,7 +204,11 @@ def _order_faults(found: list[str], lines: list[int]) -> Iterator[Issue]:
 
 
 def _fault(
-    code: IssueCode, message: str, hint: str, key: str = "", line: int = 1
+    code: IssueCode,
+    message: str,
+    hint: str,
+    key: str = "",
+    line: int = 1,
 ) -> Issue:
     return Issue(
         at=(key,) if key else (), code=code, message=message, hint=hint, line=line

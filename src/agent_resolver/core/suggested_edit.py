@@ -171,7 +171,9 @@ def limits_after(agent: AgentFile, edits: Iterable[Edit]) -> Limits:
 
 
 def apply_edits(
-    agent: AgentFile, requirement: Requirement, edits: Iterable[Edit]
+    agent: AgentFile,
+    requirement: Requirement,
+    edits: Iterable[Edit],
 ) -> AgentFile:
     """The agent file after edits that were suggested for `requirement`, at whatever place it has in the file."""
     edits = tuple(edits)

@@ -45,7 +45,9 @@ class Failed(Struct, frozen=True, kw_only=True):
 
 
 def explain_failures(
-    agent: AgentFile, pool: Servers, failed: tuple[Requirement, ...]
+    agent: AgentFile,
+    pool: Servers,
+    failed: tuple[Requirement, ...],
 ) -> tuple[FailedRequirement, ...]:
     """What stands between each failed requirement and a server."""
     needs = frozenset(requirements_of(agent))
@@ -72,7 +74,10 @@ def explain_failures(
 
 
 def _explain_failure(
-    requirement: Requirement, case: Failed, *, with_suggestions: bool
+    requirement: Requirement,
+    case: Failed,
+    *,
+    with_suggestions: bool,
 ) -> FailedRequirement:
     category = requirement.category
     limits = case.limits
@@ -93,7 +98,9 @@ def _explain_failure(
 
 
 def _candidates(
-    requirement: Requirement, case: Failed, closest: list[Server]
+    requirement: Requirement,
+    case: Failed,
+    closest: list[Server],
 ) -> Iterator[tuple[Server, str]]:
     """The servers that edits may be for, each with the category that would then be asked for."""
     if closest:
@@ -106,7 +113,9 @@ def _candidates(
 
 
 def _find_suggestions(
-    requirement: Requirement, case: Failed, closest: list[Server]
+    requirement: Requirement,
+    case: Failed,
+    closest: list[Server],
 ) -> tuple[Suggestion, ...]:
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
@@ -130,7 +139,9 @@ def _find_suggestions(
 
 
 def _try_edits(
-    requirement: Requirement, edits: Edits, case: Failed
+    requirement: Requirement,
+    edits: Edits,
+    case: Failed,
 ) -> Suggestion | None:
     """What comes of the edits; None where they do not help, help for nothing known, or where fewer would do.
 
@@ -159,7 +170,9 @@ def _try_edits(
 
 
 def _choose_server(
-    requirement: Requirement, limits: Limits, pool: Servers
+    requirement: Requirement,
+    limits: Limits,
+    pool: Servers,
 ) -> Server | None:
     return next(pool.passing(requirement, limits), None)
 
@@ -169,7 +182,9 @@ Rank = tuple[Cost, tuple[bool, str, str], tuple[str, ...]]
 
 
 def _ranked_ways(
-    requirement: Requirement, limits: Limits, candidates: Iterable[tuple[Server, str]]
+    requirement: Requirement,
+    limits: Limits,
+    candidates: Iterable[tuple[Server, str]],
 ) -> dict[Edits, Rank]:
     """Maps each set of edits to its best rank: the same edits for many like servers are tried once."""
     ranks: dict[Edits, Rank] = {}

@@ -125,7 +125,8 @@ def _pieces_of(line: str) -> Iterator[str]:
 
 
 def definition_changes(
-    before: Mapping[str, str], after: Mapping[str, str]
+    before: Mapping[str, str],
+    after: Mapping[str, str],
 ) -> Iterator[DefinitionChange]:
     """Every tool whose digest differs, by name.
 

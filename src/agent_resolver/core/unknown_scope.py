@@ -22,7 +22,8 @@ class UnknownScope(Struct, frozen=True, rename="camel"):
 
 
 def unknown_scopes(
-    requirements: Iterable[Requirement], pool: Servers
+    requirements: Iterable[Requirement],
+    pool: Servers,
 ) -> list[tuple[UnknownScope, ...]]:
     """For each requirement the scopes that no server of its category offers, where something is known of them."""
     needs = tuple(requirements)

@@ -43,7 +43,9 @@ class Examined(Struct, frozen=True):
 
 
 def examine(
-    raw: bytes, agent: AgentFile, servers: KnownServers | Iterable[Server]
+    raw: bytes,
+    agent: AgentFile,
+    servers: KnownServers | Iterable[Server],
 ) -> Examined:
     """Everything about the lock with these bytes that does not hold; nothing means that it may govern a run.
 
@@ -99,7 +101,9 @@ def unusable(raw: bytes) -> Difference | None:
 
 
 def verify(
-    lockfile: Lockfile, agent: AgentFile, servers: KnownServers | Iterable[Server]
+    lockfile: Lockfile,
+    agent: AgentFile,
+    servers: KnownServers | Iterable[Server],
 ) -> tuple[Difference, ...]:
     """Everything about `lockfile` that does not hold; nothing means that it may govern a run.
 
@@ -170,7 +174,8 @@ def _hash_differences(entry: LockedServer) -> Iterator[Difference]:
 
 
 def _requirement_differences(
-    lockfile: Lockfile, agent: AgentFile
+    lockfile: Lockfile,
+    agent: AgentFile,
 ) -> Iterator[Difference]:
     needs = requirements_of(agent)
     # Exact pairs come first, so that no entry counts as changed while it answers a
@@ -225,7 +230,9 @@ def _scope_differences(entry: LockedServer, need: Requirement) -> Iterator[Diffe
 
 
 def _server_differences(
-    entry: LockedServer, known: KnownServers, limits: Limits
+    entry: LockedServer,
+    known: KnownServers,
+    limits: Limits,
 ) -> Iterator[Difference]:
     server = known.get((entry.server_id, entry.version))
     if server is None:

@@ -53,7 +53,9 @@ def _is_near(answer: Answer, word: str) -> bool:
 
 
 def _find_answers(
-    resolution: Resolution, word: str, named: list[Server]
+    resolution: Resolution,
+    word: str,
+    named: list[Server],
 ) -> Iterator[Answer]:
     offering = [*resolution.pool.offering(word)]
     for choice in resolution.choices:
@@ -66,7 +68,10 @@ def _find_answers(
 
 
 def _make_answer(
-    resolution: Resolution, choice: Choice, servers: list[Server], others: int
+    resolution: Resolution,
+    choice: Choice,
+    servers: list[Server],
+    others: int,
 ) -> Answer:
     ordered = sorted(
         servers,

@@ -53,7 +53,9 @@ def call_issues(
 
 
 def _unknown_capability(
-    call: BlueprintCall, tools: Mapping[str, Descriptor], refused: Mapping[str, Refused]
+    call: BlueprintCall,
+    tools: Mapping[str, Descriptor],
+    refused: Mapping[str, Refused],
 ) -> Issue:
     if call.tool in refused:
         message = f"The tool '{call.tool}' is refused: {refused[call.tool].message}"
@@ -75,7 +77,10 @@ def _unknown_capability(
 
 
 def _forbidden(
-    call: BlueprintCall, tool: Descriptor, blueprint: Blueprint, limits: BlueprintLimits
+    call: BlueprintCall,
+    tool: Descriptor,
+    blueprint: Blueprint,
+    limits: BlueprintLimits,
 ) -> Iterator[Issue]:
     # A pattern may be about the tool itself, or about a scope that its server or its
     # rules ask for.
@@ -115,7 +120,9 @@ def _reaches_out(tool: Descriptor) -> bool:
 
 
 def _beyond_limits(
-    call: BlueprintCall, tool: Descriptor, limits: BlueprintLimits
+    call: BlueprintCall,
+    tool: Descriptor,
+    limits: BlueprintLimits,
 ) -> Iterator[Issue]:
     level = tool.rules.classification
     if CLASSIFICATION_RANK[level] > CLASSIFICATION_RANK[limits.classification]:
@@ -126,7 +133,8 @@ def _beyond_limits(
 
 
 def _own_beyond_limits(
-    blueprint: Blueprint, limits: BlueprintLimits
+    blueprint: Blueprint,
+    limits: BlueprintLimits,
 ) -> Iterator[Issue]:
     own = blueprint.security_logic
     level = own.data_classification
@@ -150,7 +158,10 @@ def _level_issue(at: Place, words: str, limits: BlueprintLimits) -> Issue:
 
 
 def _scope_issues(
-    at: Place, words: str, needed: tuple[str, ...], limits: BlueprintLimits
+    at: Place,
+    words: str,
+    needed: tuple[str, ...],
+    limits: BlueprintLimits,
 ) -> Iterator[Issue]:
     # Without a lock there is nothing to hold the scopes against.
     missing = [] if limits.scopes is None else sorted({*needed} - limits.scopes)
@@ -164,7 +175,8 @@ def _scope_issues(
 
 
 def _compensation_issues(
-    blueprint: Blueprint, tools: Mapping[str, Descriptor]
+    blueprint: Blueprint,
+    tools: Mapping[str, Descriptor],
 ) -> Iterator[Issue]:
     """Steps that cannot be taken back, and compensations that may be done twice.
 

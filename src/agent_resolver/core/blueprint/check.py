@@ -79,7 +79,8 @@ def _sortable(key: str | int) -> str:
 
 
 def located_findings(
-    reading: BlueprintReading, findings: Iterable[Issue]
+    reading: BlueprintReading,
+    findings: Iterable[Issue],
 ) -> tuple[Issue, ...]:
     """The findings with the line and column that they are at in the file of the blueprint, in the order of the file."""
     located = []

@@ -143,7 +143,8 @@ def _question(task: str, path: str, number: int, failed: StepFailed) -> StepWait
 
 
 def _asked(
-    question: StepWait, outcomes: Mapping[str, StepOutcome]
+    question: StepWait,
+    outcomes: Mapping[str, StepOutcome],
 ) -> Generator[Wave, None, StepOutcome]:
     while question.path not in outcomes:
         yield Wave(waits=(question,))

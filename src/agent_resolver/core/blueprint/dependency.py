@@ -32,7 +32,8 @@ def steps_read_by(templates: Iterable[Template | Expression]) -> frozenset[str]:
 
 
 def needs_in_group(
-    group: Iterable[Step], read: Mapping[str, frozenset[str]]
+    group: Iterable[Step],
+    read: Mapping[str, frozenset[str]],
 ) -> dict[str, frozenset[str]]:
     """Maps each step of a group to the steps of the same group that it waits for.
 

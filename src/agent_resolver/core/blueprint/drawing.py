@@ -43,7 +43,10 @@ def draw_text(blueprint: Blueprint, *, is_ascii: bool = False) -> str:
 
 
 def _lines_of_step(
-    step: StepWords, place: int, count: int, width: int
+    step: StepWords,
+    place: int,
+    count: int,
+    width: int,
 ) -> Iterator[str]:
     is_last = place == count - 1
     if count == 1:

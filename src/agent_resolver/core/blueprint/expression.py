@@ -219,7 +219,10 @@ class _Parser:
         return self._joined("??", self._unary, level)
 
     def _joined(
-        self, sign: Connective, operand: Callable[[int], Expression], level: int
+        self,
+        sign: Connective,
+        operand: Callable[[int], Expression],
+        level: int,
     ) -> Expression:
         operands = [operand(level)]
         while self._take(sign):

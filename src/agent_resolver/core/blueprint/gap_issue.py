@@ -41,7 +41,10 @@ _PART = re.compile(
 
 
 def gap_issues(
-    narrow: Schema, wide: dict[str, Any], section: Section, target: str
+    narrow: Schema,
+    wide: dict[str, Any],
+    section: Section,
+    target: str,
 ) -> Iterator[Issue]:
     """The reasons why a value of the narrow schema may not be taken where the wide one holds.
 

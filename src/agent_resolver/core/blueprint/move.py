@@ -226,7 +226,9 @@ class Course:
     # Waves ----------------------------------------------------------------------------
 
     def _run_wave(
-        self, tasks: list[Task], opened: Mapping[str, OpenStep]
+        self,
+        tasks: list[Task],
+        opened: Mapping[str, OpenStep],
     ) -> Generator[Wave, None, Stop | None]:
         """Run tasks to their end: a wave, and one more for each further attempt at those that failed."""
         attempt = 1
@@ -262,7 +264,10 @@ class Course:
         return None
 
     def _wait_for(
-        self, tasks: list[Task], paths: list[str], attempt: int
+        self,
+        tasks: list[Task],
+        paths: list[str],
+        attempt: int,
     ) -> Generator[Wave, None, Stop | None]:
         """Yield a wave until all of it has ended, or until the run is cancelled."""
         # A wave that has ended needs no arguments: to evaluate them again would only

@@ -147,7 +147,9 @@ def waves_of(blueprint: Blueprint) -> tuple[tuple[str, ...], ...]:
 
 
 def _prepared_group(
-    group: tuple[Step, ...], tuning: Tuning, reasons: dict[str, str]
+    group: tuple[Step, ...],
+    tuning: Tuning,
+    reasons: dict[str, str],
 ) -> PreparedGroup:
     steps = {
         step.id: _prepared_step(step, tuning, reasons.get(step.id, ""))
@@ -223,7 +225,8 @@ def _prepared_fan_out(for_each: ForEach) -> PreparedFanOut:
 
 
 def _prepared_compensation(
-    compensation: Compensation, tuning: Tuning
+    compensation: Compensation,
+    tuning: Tuning,
 ) -> PreparedCompensation:
     return PreparedCompensation(
         tool=compensation.capability,

@@ -228,7 +228,10 @@ def reference_issues(blueprint: Blueprint, parsed: Parsed) -> Iterator[Issue]:
 
 
 def _reference_issues(
-    reference: Reference, section: Section, at: Place, order: "_StepOrder"
+    reference: Reference,
+    section: Section,
+    at: Place,
+    order: "_StepOrder",
 ) -> Iterator[Issue]:
     if reference.root not in section.roots:
         if reference.root == "result":
@@ -272,7 +275,12 @@ class _StepOrder:
             )
 
     def issues(
-        self, name: str, position: int, at: Place, *, is_compensation: bool = False
+        self,
+        name: str,
+        position: int,
+        at: Place,
+        *,
+        is_compensation: bool = False,
     ) -> Iterator[Issue]:
         """The fault of a step that waits for, or reads, the step of this name."""
         own = self._ids[position]

@@ -39,7 +39,9 @@ class Failure(Struct, frozen=True):
 
 
 def wave_of(
-    tasks: list[Task], attempt: int, scope: Mapping[str, Any]
+    tasks: list[Task],
+    attempt: int,
+    scope: Mapping[str, Any],
 ) -> Wave | Failure:
     """The wave with this attempt at some tasks; the failure of the first that cannot be started.
 

@@ -206,7 +206,10 @@ class _Types:
             yield from gap_issues(schema_of(template, scopes), wide, section, words)
 
     def _affords(
-        self, used: Iterable[Reference], scopes: dict[str, Any], wide: object = None
+        self,
+        used: Iterable[Reference],
+        scopes: dict[str, Any],
+        wide: object = None,
     ) -> bool:
         """True while the schemas that were looked at are not too large together."""
         read = []

@@ -46,7 +46,8 @@ _SILENT: Final = _Names(frozenset(), is_telling=False)
 
 
 def undeclared_members(
-    node: Template | Expression, scopes: Mapping[str, Any]
+    node: Template | Expression,
+    scopes: Mapping[str, Any],
 ) -> tuple[UndeclaredMember, ...]:
     """Every member that a template or a condition reads from an object whose schema declares others only.
 

@@ -34,7 +34,9 @@ _MAX_VALUE_BYTES: Final = 2_000
 
 
 def answer_of(
-    classified: Classified, drafted: Drafted, faults: tuple[str, ...] = ()
+    classified: Classified,
+    drafted: Drafted,
+    faults: tuple[str, ...] = (),
 ) -> EvalAnswer:
     """Everything that was answered to a request.
 
@@ -69,7 +71,8 @@ def answer_of(
 
 
 def answered_steps(
-    blueprint: Blueprint, arguments: Mapping[str, Any]
+    blueprint: Blueprint,
+    arguments: Mapping[str, Any],
 ) -> tuple[AnsweredStep, ...]:
     """The steps of a plan that is called with these arguments."""
     tools = {step.id: step.capability or step.id for step in blueprint.dag.steps}
@@ -91,7 +94,10 @@ def _starts_of(blueprint: Blueprint) -> dict[str, int]:
 
 
 def _answered_step(
-    step: Step, tools: Mapping[str, str], wave: int, arguments: Mapping[str, Any]
+    step: Step,
+    tools: Mapping[str, str],
+    wave: int,
+    arguments: Mapping[str, Any],
 ) -> AnsweredStep:
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}

@@ -24,7 +24,9 @@ class Evaluated(Struct, frozen=True, kw_only=True):
 
 
 def report_of(
-    evaluated: Evaluated, cases: Iterable[EvalCase], results: Sequence[CaseResult]
+    evaluated: Evaluated,
+    cases: Iterable[EvalCase],
+    results: Sequence[CaseResult],
 ) -> EvalReport:
     """The report on the results of these cases."""
     # The tools that the set asks for show how much of the manifest it tries.

@@ -26,7 +26,10 @@ def certificate_faults(evidence: TaskEvidence, story: Story) -> Iterator[Evidenc
 
 
 def _certified_faults(
-    name: str, content: str, evidence: TaskEvidence, story: Story
+    name: str,
+    content: str,
+    evidence: TaskEvidence,
+    story: Story,
 ) -> Iterator[EvidenceFault]:
     blueprint = content_as(evidence, content, Blueprint)
     reference = evidence.references.get(evaluation_name(name), "")
@@ -57,7 +60,10 @@ def _certified_faults(
 
 
 def _evaluation_faults(
-    name: str, content: str, blueprint: Blueprint, found: Evaluation
+    name: str,
+    content: str,
+    blueprint: Blueprint,
+    found: Evaluation,
 ) -> Iterator[EvidenceFault]:
     if (found.artifact, found.content) != (name, content):
         yield EvidenceFault(
@@ -76,7 +82,9 @@ def _evaluation_faults(
 
 
 def _test_faults(
-    name: str, blueprint: Blueprint, found: Evaluation
+    name: str,
+    blueprint: Blueprint,
+    found: Evaluation,
 ) -> Iterator[EvidenceFault]:
     """Acceptance tests of a plan that were not run, or that failed."""
     tests = [test.name for test in found.tests]
@@ -98,7 +106,11 @@ def _test_faults(
 
 
 def _execution_faults(
-    name: str, content: str, certified: int, evidence: TaskEvidence, story: Story
+    name: str,
+    content: str,
+    certified: int,
+    evidence: TaskEvidence,
+    story: Story,
 ) -> Iterator[EvidenceFault]:
     """Faults of a plan that was installed or executed too early, with another content, or with other arguments."""
     installed = story.decided("assembly", "INSTALLED")
@@ -127,7 +139,10 @@ def _execution_faults(
 
 
 def _result_faults(
-    name: str, runs: list[AuditRecord], evidence: TaskEvidence, story: Story
+    name: str,
+    runs: list[AuditRecord],
+    evidence: TaskEvidence,
+    story: Story,
 ) -> Iterator[EvidenceFault]:
     done = story.decided("execution", "DONE")
     if not done:
@@ -157,7 +172,10 @@ def _takes_approval(blueprint: Blueprint, evidence: TaskEvidence) -> bool:
 
 
 def _approval_faults(
-    name: str, certified: int, evidence: TaskEvidence, story: Story
+    name: str,
+    certified: int,
+    evidence: TaskEvidence,
+    story: Story,
 ) -> Iterator[EvidenceFault]:
     """Faults of an approval that is missing, late, given by the wrong person, or for another call.
 
@@ -198,7 +216,9 @@ def _approval_faults(
 
 
 def _approvals_asked(
-    name: str, evidence: TaskEvidence, story: Story
+    name: str,
+    evidence: TaskEvidence,
+    story: Story,
 ) -> list[AuditRecord]:
     """The records that ask for an approval of a plan."""
     return [
@@ -219,7 +239,9 @@ def _is_approved_before(call: AuditRecord, given: list[AuditRecord]) -> bool:
 
 
 def _approver_faults(
-    name: str, record: AuditRecord, callers: set[str]
+    name: str,
+    record: AuditRecord,
+    callers: set[str],
 ) -> Iterator[EvidenceFault]:
     """Faults of an approver who is the initiator, the worker that makes the call, or a caller without a token."""
     # In a tuple, not a set: a forged record may hold a list here, which cannot be

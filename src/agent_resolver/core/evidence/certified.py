@@ -36,7 +36,9 @@ def certified_plans(evidence: TaskEvidence) -> tuple[CertifiedPlan, ...]:
 
 
 def content_as(
-    evidence: TaskEvidence, reference: str, kind: type[Value]
+    evidence: TaskEvidence,
+    reference: str,
+    kind: type[Value],
 ) -> Value | None:
     """A content of the document as a value; None if it is not there, or is not one."""
     content: Any = evidence.contents.get(reference)
@@ -52,7 +54,9 @@ def evaluation_name(artifact: str) -> str:
 
 
 def _certified_plan(
-    name: str, evidence: TaskEvidence, story: Story
+    name: str,
+    evidence: TaskEvidence,
+    story: Story,
 ) -> CertifiedPlan | None:
     content = evidence.task.artifacts[name].content
     reference = evidence.references.get(evaluation_name(name), "")
@@ -93,7 +97,9 @@ def _installed_file(name: str, blueprint: Blueprint) -> InstalledFile:
 
 
 def _approvals(
-    evidence: TaskEvidence, story: Story, started: list[AuditRecord]
+    evidence: TaskEvidence,
+    story: Story,
+    started: list[AuditRecord],
 ) -> list[Approval]:
     """The approvals that calls of a plan used, as the trail has them."""
     used = dict.fromkeys(
@@ -110,7 +116,9 @@ def _approvals(
 
 
 def _approval(
-    record: AuditRecord, roles: dict[str, str], codes: dict[str, str]
+    record: AuditRecord,
+    roles: dict[str, str],
+    codes: dict[str, str],
 ) -> Approval:
     body = record.body
     action = str(body["action"])

@@ -298,7 +298,8 @@ def _answer_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceFau
 
 
 def _answered_faults(
-    action: EvidenceAction, records: list[AuditRecord]
+    action: EvidenceAction,
+    records: list[AuditRecord],
 ) -> Iterator[EvidenceFault]:
     """Differences between the answer to a question and the trail's records of that answer."""
     if action.needs:

@@ -22,7 +22,11 @@ class Story:
         )
 
     def decided(
-        self, stage: str, *choices: str, about: str = "", content: str = ""
+        self,
+        stage: str,
+        *choices: str,
+        about: str = "",
+        content: str = "",
     ) -> list[AuditRecord]:
         """The decisions of a stage, the oldest first.
 

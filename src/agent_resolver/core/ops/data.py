@@ -42,7 +42,9 @@ def wrong_classifications(draft: AuditedDraft) -> Iterator[OpsFinding]:
 
 
 def _refused_data(
-    call: PlannedCall, tool: Descriptor, caller: Caller
+    call: PlannedCall,
+    tool: Descriptor,
+    caller: Caller,
 ) -> Iterator[OpsFinding]:
     level = tool.rules.classification
     if not is_cleared(caller, level):

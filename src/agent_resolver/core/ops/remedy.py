@@ -14,7 +14,8 @@ _ROOM_FOR_REST: Final = 40
 
 
 def remedy_requests(
-    violations: Iterable[Violation], answers: Mapping[str, str]
+    violations: Iterable[Violation],
+    answers: Mapping[str, str],
 ) -> tuple[RemedyRequest, ...]:
     """What the Builder has to change in its draft: what it can do by itself, and what people asked it to leave out.
 
@@ -41,7 +42,8 @@ def _request(violation: Violation, answer: str) -> RemedyRequest:
 
 
 def is_builder_able(
-    violations: Iterable[Violation], tried: Collection[str] = ()
+    violations: Iterable[Violation],
+    tried: Collection[str] = (),
 ) -> bool:
     """True if the Builder can apply every remedy by itself, so that no person has to be asked.
 
