@@ -31,9 +31,9 @@ def is_cleared(caller: Caller, needed: Classification) -> bool:
 
 def may_use(rules: Rules, caller: Caller) -> bool:
     """True if a call by this caller would not be refused for its scopes or its clearance."""
-    return is_cleared(caller, rules.classification) and not missing_scopes(
-        rules, caller
-    )
+    if not is_cleared(caller, rules.classification):
+        return False
+    return not missing_scopes(rules, caller)
 
 
 def is_expired(caller: Caller, now: str) -> bool:
@@ -48,14 +48,13 @@ def narrowed(starter: Caller, acting: Caller) -> Caller:
     The id stays, because approvals and the keys of calls are bound to it, and so do the division and where the costs
     go. `via` names the identity that acts, whose token now decides until when calls are taken.
     """
+    clearances = (starter.clearance, acting.clearance)
     return structs.replace(
         starter,
         is_verified=starter.is_verified and acting.is_verified,
         scopes=_scopes_of_both(starter.scopes, acting.scopes),
         roles=starter.roles & acting.roles,
-        clearance=min(
-            starter.clearance, acting.clearance, key=CLASSIFICATION_RANK.__getitem__
-        ),
+        clearance=min(clearances, key=CLASSIFICATION_RANK.__getitem__),
         expires_at=acting.expires_at,
         via=acting.id,
         via_issuer=acting.issuer,
@@ -69,7 +68,9 @@ def _scopes_of_both(
     # None is every scope.
     if one is None:
         return other
-    return one if other is None else one & other
+    if other is None:
+        return one
+    return one & other
 
 
 def may_see_action(action: PendingAction, caller: Caller) -> bool:
@@ -114,7 +115,9 @@ def may_read_all(caller: Caller) -> bool:
     1. The caller runs their own code on their own machine, and holds every scope.
     2. An issuer vouches for the caller, who is an auditor.
     """
-    return caller.scopes is None or (caller.is_verified and AUDITOR in caller.roles)
+    if caller.scopes is None:
+        return True
+    return caller.is_verified and AUDITOR in caller.roles
 
 
 def is_own_run(row: Run, caller: Caller) -> bool:
@@ -129,8 +132,10 @@ def may_read_run(row: Run, caller: Caller) -> bool:
 
 def may_read_record(body: Mapping[str, object], caller: Caller) -> bool:
     """True if the caller may read a record of the trail with this body: any, or one about the caller."""
-    is_own = (body.get("caller"), body.get("issuer", "")) == (caller.id, caller.issuer)
-    return may_read_all(caller) or is_own
+    if may_read_all(caller):
+        return True
+    started_by = (body.get("caller"), body.get("issuer", ""))
+    return started_by == (caller.id, caller.issuer)
 
 
 def acting_for(starter: Caller, acting: Caller) -> Caller:

@@ -58,12 +58,13 @@ class Unresolved(Struct, frozen=True):
 
 def unknown_facts(server: Server) -> list[Fact]:
     """The facts of a server that are not known: an entry must list categories, so an empty list says nothing."""
-    # The first of these facts is `categories`.
-    return [
-        fact
-        for fact in FILLABLE
-        if fact.value(server) is None or (fact is FILLABLE[0] and not server.categories)
-    ]
+    found: list[Fact] = []
+    for fact in FILLABLE:
+        # The first of these facts is `categories`.
+        is_empty = fact is FILLABLE[0] and not server.categories
+        if is_empty or fact.value(server) is None:
+            found.append(fact)
+    return found
 
 
 def coverage_of(servers: Sequence[Server]) -> Coverage:
@@ -76,41 +77,51 @@ def coverage_of(servers: Sequence[Server]) -> Coverage:
     ]
     categories.sort(key=lambda covered: (-len(covered.incomplete), covered.category))
     return Coverage(
-        len(servers), sum(not facts for facts in unknown), lacking, tuple(categories)
+        total=len(servers),
+        usable=sum(not facts for facts in unknown),
+        lacking=lacking,
+        categories=tuple(categories),
     )
 
 
 def unresolved(resolution: Resolution) -> tuple[Unresolved, ...]:
     """The facts that would let each failed requirement resolve, where only unknown facts are in the way."""
-    failed = [
-        choice.requirement for choice in resolution.choices if choice.server is None
-    ]
-    return tuple(_find_remedies(requirement, resolution) for requirement in failed)
+    found: list[Unresolved] = []
+    for choice in resolution.choices:
+        if choice.server is None:
+            remedies = _find_remedies(choice.requirement, resolution)
+            found.append(remedies)
+    return tuple(found)
 
 
 def _cover_category(category: str, offering: Sequence[Server]) -> CategoryCoverage:
     incomplete = [server for server in offering if unknown_facts(server)]
     incomplete.sort(key=lambda server: (len(unknown_facts(server)), preference(server)))
     return CategoryCoverage(
-        category, len(offering), len(offering) - len(incomplete), tuple(incomplete)
+        category=category,
+        total=len(offering),
+        usable=len(offering) - len(incomplete),
+        incomplete=tuple(incomplete),
     )
 
 
 def _find_remedies(requirement: Requirement, resolution: Resolution) -> Unresolved:
-    near = [
-        server for server in resolution.pool if _may_offer(server, requirement.category)
-    ]
-    found = [_remedy(server, requirement, resolution.limits) for server in near]
-    remedies = [remedy for remedy in found if remedy is not None]
+    remedies: list[Remedy] = []
+    for server in resolution.pool:
+        if not _may_offer(server, requirement.category):
+            continue
+        remedy = _remedy(server, requirement, resolution.limits)
+        if remedy is not None:
+            remedies.append(remedy)
     remedies.sort(key=lambda remedy: (remedy.count, preference(remedy.server)))
     return Unresolved(requirement, tuple(remedies))
 
 
 def _may_offer(server: Server, category: str) -> bool:
     """True if a server offers a category, or has none and is called after it."""
-    return category in server.categories or (
-        not server.categories and category in server.id
-    )
+    if server.categories:
+        return category in server.categories
+    return category in server.id
 
 
 def _remedy(server: Server, requirement: Requirement, limits: Limits) -> Remedy | None:
@@ -118,7 +129,8 @@ def _remedy(server: Server, requirement: Requirement, limits: Limits) -> Remedy 
     broken = [check for check, _ in broken_checks(server, requirement, limits)]
     if not all(_is_unknown(check, server) for check in broken):
         return None
-    return Remedy(server, _wanted_facts(broken, requirement, limits), len(broken))
+    facts = _wanted_facts(broken, requirement, limits)
+    return Remedy(server, facts, len(broken))
 
 
 def _is_unknown(check: Check, server: Server) -> bool:

@@ -18,7 +18,8 @@ def is_free(row: LeaseRow | None, now: float, *, is_owner_gone: bool) -> bool:
     """
     if row is None or not row.owner or is_owner_gone:
         return True
-    return not now < row.until <= now + MAX_LEASE_SECONDS
+    latest_end = now + MAX_LEASE_SECONDS
+    return not now < row.until <= latest_end
 
 
 def lease_end(now: float, seconds: float) -> float:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent_resolver.core.pattern import matches
-from agent_resolver.core.star_match import parts_match
+from agent_resolver.core.star_match import LiteralParts, parts_match
 from agent_resolver.schema.errors import InvalidOverlay
 from agent_resolver.schema.index import Server
 from agent_resolver.schema.issue import Issue, IssueCode
@@ -92,20 +92,16 @@ class OverlayLayer:
     def __init__(self, overlay: Overlay) -> None:
         self._overlay = overlay
         self._synonyms = _synonyms(overlay)
-        # A pattern of stars alone fits every id, and need not be held against each.
-        everywhere = tuple(
-            [
-                pattern
-                for pattern in overlay.servers
-                if pattern and not pattern.strip("*")
-            ]
-        )
-        self._everywhere = everywhere
-        self._starred = [
-            (pattern, tuple(pattern.split("*")))
-            for pattern in overlay.servers
-            if "*" in pattern and pattern not in everywhere
-        ]
+        everywhere: list[str] = []
+        self._starred: list[tuple[str, LiteralParts]] = []
+        for pattern in overlay.servers:
+            if pattern and not pattern.strip("*"):
+                # Stars alone fit every id, and need not be held against each.
+                everywhere.append(pattern)
+            elif "*" in pattern:
+                parts = tuple(pattern.split("*"))
+                self._starred.append((pattern, parts))
+        self._everywhere = tuple(everywhere)
         # Many servers fit the same few patterns, and what these say together is worked
         # out once.
         self._combined: dict[tuple[str, ...], _LaidFacts] = {}
@@ -117,20 +113,14 @@ class OverlayLayer:
             InvalidOverlay: Two patterns contradict each other; the issue has no place.
         """
         fitting = self._everywhere
-        if self._starred:
-            fitting += tuple(
-                [
-                    pattern
-                    for pattern, parts in self._starred
-                    if parts_match(parts, server.id)
-                ]
-            )
+        for pattern, parts in self._starred:
+            if parts_match(parts, server.id):
+                fitting += (pattern,)
         if server.id in self._overlay.servers:
             fitting += (server.id,)
         if fitting not in self._combined:
-            self._combined[fitting] = _laid_facts(
-                _combine_facts(server.id, fitting, self._overlay)
-            )
+            facts = _combine_facts(server.id, fitting, self._overlay)
+            self._combined[fitting] = _laid_facts(facts)
         changed = _with_facts(server, self._combined[fitting])
         if self._synonyms:
             return _with_categories(changed, self._synonyms)
@@ -158,15 +148,15 @@ def _combine_facts(
     for pattern in sorted(fitting, key=_specificity):
         for path, value in _facts_in(overlay.servers[pattern]):
             known = found.setdefault(path, StatedFact(pattern, value))
+            if known.value == value:
+                continue
             # The third part of the key only puts patterns in order, and makes none of
             # them more specific.
-            if (
-                known.value != value
-                and _specificity(known.pattern)[:2] == _specificity(pattern)[:2]
-            ):
-                raise InvalidOverlay(
-                    [_contradiction(server_id, path, known.pattern, pattern)]
-                )
+            kept = _specificity(known.pattern)[:2]
+            other = _specificity(pattern)[:2]
+            if kept == other:
+                issue = _contradiction(server_id, path, known.pattern, pattern)
+                raise InvalidOverlay([issue])
     return found
 
 
@@ -178,18 +168,20 @@ def _specificity(pattern: str) -> tuple[bool, int, str]:
 def _facts_in(facts: OverlayFacts) -> Iterator[tuple[FactPath, object]]:
     for key, value in msgspec.to_builtins(facts).items():
         if key in _SECTIONS:
-            yield from (((key, name), member) for name, member in value.items())
+            for name, member in value.items():
+                yield (key, name), member
         else:
             yield (key,), value
 
 
 def _laid_facts(facts: Mapping[FactPath, StatedFact]) -> _LaidFacts:
-    fields = {
-        _FIELDS[path]: fact.value for path, fact in facts.items() if path in _FIELDS
-    }
-    tool_scopes: dict[str, Any] = {
-        path[1]: fact.value for path, fact in facts.items() if path[0] == "toolScopes"
-    }
+    fields: dict[str, Any] = {}
+    tool_scopes: dict[str, Any] = {}
+    for path, fact in facts.items():
+        if path in _FIELDS:
+            fields[_FIELDS[path]] = fact.value
+        elif path[0] == "toolScopes":
+            tool_scopes[path[1]] = fact.value
     return _LaidFacts(fields, tool_scopes)
 
 
@@ -213,10 +205,12 @@ def _offered_scopes(
     opening: Iterable[tuple[str, ...]],
 ) -> tuple[str, ...] | None:
     """The scopes of a server: a scope that opens one of its tools is offered, whether or not the index lists it."""
-    opened = {scope for scopes in opening for scope in scopes}
+    opened = set[str]().union(*opening)
     if known is None and not opened:
         return None
-    return (*(known or ()), *sorted(opened.difference(known or ())))
+    listed = known or ()
+    unlisted = opened.difference(listed)
+    return (*listed, *sorted(unlisted))
 
 
 def _synonyms(overlay: Overlay) -> dict[str, list[str]]:
@@ -236,9 +230,9 @@ def _with_categories(server: Server, synonyms: Mapping[str, list[str]]) -> Serve
     ]
     if not added:
         return server
-    return structs.replace(
-        server, categories=tuple(dict.fromkeys((*server.categories, *added)))
-    )
+    # A category may be a synonym of several, and counts once.
+    categories = dict.fromkeys((*server.categories, *added))
+    return structs.replace(server, categories=tuple(categories))
 
 
 def _contradiction(server_id: str, path: FactPath, kept: str, other: str) -> Issue:

@@ -26,6 +26,10 @@ def pair_by_likeness(
     for one in left:
         like = places.get(likeness_of_left(one))
         if like:
-            taken.add(like[0])
-        pairs.append((one, others[like.popleft()] if like else None))
-    return pairs, [other for place, other in enumerate(others) if place not in taken]
+            place = like.popleft()
+            taken.add(place)
+            pairs.append((one, others[place]))
+        else:
+            pairs.append((one, None))
+    rest = [other for place, other in enumerate(others) if place not in taken]
+    return pairs, rest

@@ -61,8 +61,12 @@ def _class_at(pattern: str, opening: int) -> tuple[str, int]:
         first = re.escape(pattern[place])
         # A hyphen right before the closing bracket is one of the characters.
         is_range = pattern[place + 1] == "-" and place + 2 < closing
-        members.append(
-            f"{first}-{re.escape(pattern[place + 2])}" if is_range else first
-        )
-        place += 3 if is_range else 1
-    return f"[{'^' if is_negated else ''}{''.join(members)}]", closing
+        if is_range:
+            last = re.escape(pattern[place + 2])
+            members.append(f"{first}-{last}")
+            place += 3
+        else:
+            members.append(first)
+            place += 1
+    sign = "^" if is_negated else ""
+    return f"[{sign}{''.join(members)}]", closing

@@ -52,9 +52,11 @@ class PermissionVerdict(Struct, frozen=True):
 def is_about_any_arguments(calls: CallMatch) -> bool:
     """True for a rule about every call of its tools, as `Bash` and `Bash(*)` are."""
     main = calls.main_argument
-    return not calls.fields and (
-        main is None or (main.kind == "glob" and matches_anything(main.text))
-    )
+    if calls.fields:
+        return False
+    if main is None:
+        return True
+    return main.kind == "glob" and matches_anything(main.text)
 
 
 def rank_of(rule: BehaviorRule) -> tuple[int, ...]:
@@ -168,7 +170,8 @@ class _MainText:
             # A rule such as `Bash(npm *)` is about the only argument, whatever its name
             # is.
             values = list(self._arguments.values())
-            self._text = _text_of(values[0] if len(values) == 1 else self._arguments)
+            shown = values[0] if len(values) == 1 else self._arguments
+            self._text = _text_of(shown)
         return self._text
 
 
@@ -193,7 +196,13 @@ def _bounded_glob(pattern: str) -> FindsMatch:
         # Stars alone match a text of any length, so this needs no bound.
         return lambda _: True
     fits = compile_glob(pattern).fullmatch
-    return lambda text: None if len(text) > MAX_MATCHED else fits(text) is not None
+
+    def find(text: str) -> IsMatch:
+        if len(text) > MAX_MATCHED:
+            return None
+        return fits(text) is not None
+
+    return find
 
 
 def _bounded_regex(is_found: Callable[[str], bool]) -> FindsMatch:
@@ -227,11 +236,9 @@ class _CompiledRule:
         self.is_any = is_about_any_arguments(calls)
         self._finds_tool = compiler.compile(calls.tool)
         self._tool_name = calls.tool.text if calls.tool.kind == "exact" else None
-        self._finds_main = (
-            None
-            if calls.main_argument is None
-            else compiler.compile(calls.main_argument)
-        )
+        self._finds_main: FindsMatch | None = None
+        if calls.main_argument is not None:
+            self._finds_main = compiler.compile(calls.main_argument)
         self._fields = tuple(
             (field, compiler.compile(field.match)) for field in calls.fields
         )
@@ -253,16 +260,18 @@ class _CompiledRule:
             return True
         if self._finds_main is not None:
             text = main.get()
-            return self._counts(None if text is None else self._finds_main(text))
-        found: list[IsMatch] = []
+            is_match = None if text is None else self._finds_main(text)
+            return self._counts(is_match)
+        all_hold: IsMatch = True
         # A field that does not hold settles it, also where another field cannot be
         # judged.
         for field, finds in self._fields:
             holds = _field_holds(field, finds, arguments)
             if holds is False:
                 return False
-            found.append(holds)
-        return self._counts(None if None in found else True)
+            if holds is None:
+                all_hold = None
+        return self._counts(all_hold)
 
     def _counts(self, is_match: IsMatch) -> bool:
         # Uncertainty counts against the call: a rule that allows is skipped, one that

@@ -32,19 +32,24 @@ def search_servers(words: Sequence[str], texts: Iterable[ServerText]) -> list[Ma
     """The servers in which the most of these words occur, the best first."""
     # Words are taken apart as the texts are, so that an id can be searched for as it is
     # written.
-    asked = [part for word in words for part in _SEPARATOR.split(word.lower()) if part]
+    asked = [part for part in _words_of(*words) if part]
     matches = [_match(asked, text) for text in texts]
     most = max((match.words for match in matches), default=0)
     # Where no word is found at all, there is no match, and not a list of all servers.
-    found = [match for match in matches if match.words == most and most]
-    return sorted(
-        found, key=lambda match: (-match.score, match.text.id, match.text.version)
-    )
+    if not most:
+        return []
+    found = [match for match in matches if match.words == most]
+    return sorted(found, key=_match_sort_key)
+
+
+def _match_sort_key(match: Match) -> tuple[int, str, str]:
+    return (-match.score, match.text.id, match.text.version)
 
 
 def _match(words: Sequence[str], text: ServerText) -> Match:
     scores = [_score_word(word, text) for word in words]
-    return Match(text, sum(score > 0 for score in scores), sum(scores))
+    found = [score for score in scores if score > 0]
+    return Match(text, words=len(found), score=sum(found))
 
 
 def _score_word(word: str, text: ServerText) -> int:
@@ -64,8 +69,13 @@ def _score_word(word: str, text: ServerText) -> int:
         return 20
     if any(word in category.lower() for category in text.categories):
         return 15
-    return 3 if word in text.description.lower() else 0
+    if word in text.description.lower():
+        return 3
+    return 0
 
 
 def _words_of(*texts: str) -> list[str]:
-    return [word for text in texts for word in _SEPARATOR.split(text.lower())]
+    found: list[str] = []
+    for text in texts:
+        found += _SEPARATOR.split(text.lower())
+    return found

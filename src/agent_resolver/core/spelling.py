@@ -1,4 +1,4 @@
-"""Whether a word was meant to be another: strict for scopes, since another scope opens other things."""
+"""Recognises a word that was meant to be another: strict for scopes, since another scope opens other things."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _SHORTEST_WORD: Final = 5
 
 
 def is_slip(written: str, meant: str) -> bool:
-    """Whether `written` is `meant` with other capitals, other separators, or one slip of a finger in one long word.
+    """True if `written` is `meant` with other capitals, other separators, or one slip of a finger in one long word.
 
     `read` is not `send`, `get` is not `set`, and `v1` is not `v2`: a digit is never a slip. The same letters in another
     Unicode form are.
@@ -31,16 +31,11 @@ def is_slip(written: str, meant: str) -> bool:
     if len(ours) != len(theirs):
         return False
     # The pieces are words, and between them separators or digits in turn.
-    if any(
-        one != other and (one + other).isalnum()
-        for one, other in zip(ours[1::2], theirs[1::2], strict=True)
-    ):
+    words = zip(ours[::2], theirs[::2], strict=True)
+    between = zip(ours[1::2], theirs[1::2], strict=True)
+    if any(one != other and (one + other).isalnum() for one, other in between):
         return False
-    differing = [
-        (one, other)
-        for one, other in zip(ours[::2], theirs[::2], strict=True)
-        if one != other
-    ]
+    differing = [(one, other) for one, other in words if one != other]
     return len(differing) == 1 and _one_apart(*differing[0])
 
 
@@ -100,22 +95,15 @@ def _composed(word: str) -> str:
 
 
 def _one_apart(one: str, other: str) -> bool:
-    """Whether two neighbours changed places, or in a long word one letter is wrong, missing or too much."""
+    """True if two neighbours changed places, or in a long word one letter is wrong, missing or too much."""
     short, long = sorted((one, other), key=len)
     # `start` is the first place where the two differ; one of them may end there.
-    start = next(
-        (at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b),
-        len(short),
-    )
+    start = 0
+    while start < len(short) and short[start] == long[start]:
+        start += 1
     rest = short[start:]
     longer = long[start:]
-    # The next two letters have changed places, and the rest is the same.
-    if (
-        len(rest) > 1
-        and len(short) == len(long)
-        and rest[:2] == longer[1::-1]
-        and rest[2:] == longer[2:]
-    ):
+    if len(short) == len(long) and _are_swapped(rest, longer):
         return True
     if len(short) < _SHORTEST_WORD:
         return False
@@ -124,3 +112,8 @@ def _one_apart(one: str, other: str) -> bool:
     if len(short) < len(long):
         return rest == longer[1:]
     return rest[1:] == longer[1:]
+
+
+def _are_swapped(one: str, other: str) -> bool:
+    """True if two texts that differ in their first letter have their first two letters changed round."""
+    return one[:2] == other[1::-1] and one[2:] == other[2:]

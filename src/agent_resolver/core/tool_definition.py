@@ -43,7 +43,8 @@ def definition_digest(definition: Mapping[str, Any]) -> str:
 
 def definition_parts(definition: Mapping[str, Any]) -> dict[str, Any]:
     """What counts of a tool as a server lists it, in a fixed order."""
-    return {key: definition[key] for key in _KEYS if definition.get(key) is not None}
+    parts = {key: definition.get(key) for key in _KEYS}
+    return {key: value for key, value in parts.items() if value is not None}
 
 
 def is_reviewable(definition: Mapping[str, Any]) -> bool:
@@ -53,7 +54,8 @@ def is_reviewable(definition: Mapping[str, Any]) -> bool:
 
 def exceeded_limit(definition: Mapping[str, Any]) -> str:
     """The limit that a definition exceeds, for a message; empty if a person can review it."""
-    if len(msgspec.json.encode(definition_parts(definition))) > MAX_DEFINITION_BYTES:
+    encoded = msgspec.json.encode(definition_parts(definition))
+    if len(encoded) > MAX_DEFINITION_BYTES:
         return f"{MAX_DEFINITION_BYTES:,} bytes"
     if len(_definition_lines(definition)) > MAX_DEFINITION_LINES:
         return f"{MAX_DEFINITION_LINES:,} lines"
@@ -78,8 +80,9 @@ def definition_diff(
 
     old = _shown_lines(before)
     new = _shown_lines(after)
+    compared = unified_diff(old, new, lineterm="", n=2)
     # The first two lines name files, which these are not.
-    lines = list(islice(unified_diff(old, new, lineterm="", n=2), 2, None))
+    lines = list(islice(compared, 2, None))
     if most is None or len(lines) <= most:
         return tuple(lines)
     return (*lines[:most], f"… and {len(lines) - most} more lines")
@@ -89,12 +92,10 @@ def _shown_lines(definition: Mapping[str, Any] | None) -> list[str]:
     if definition is None:
         return []
     limit = exceeded_limit(definition)
-    # The digest lets two of these differ.
-    return (
-        [f"… larger than {limit}: {definition_digest(definition)}"]
-        if limit
-        else _definition_lines(definition)
-    )
+    if limit:
+        # The digest lets two of these differ.
+        return [f"… larger than {limit}: {definition_digest(definition)}"]
+    return _definition_lines(definition)
 
 
 def _definition_lines(definition: Mapping[str, Any]) -> list[str]:
@@ -103,14 +104,14 @@ def _definition_lines(definition: Mapping[str, Any]) -> list[str]:
     for key, value in definition_parts(definition).items():
         lines.append(f"{key}:")
         text = value if isinstance(value, str) else _indented_json(value)
-        lines.extend(piece for line in text.split("\n") for piece in _pieces_of(line))
+        for line in text.split("\n"):
+            lines += _pieces_of(line)
     return lines
 
 
 def _indented_json(value: object) -> str:
-    return msgspec.json.format(
-        msgspec.json.encode(value, order="sorted"), indent=2
-    ).decode()
+    compact = msgspec.json.encode(value, order="sorted")
+    return msgspec.json.format(compact, indent=2).decode()
 
 
 def _pieces_of(line: str) -> Iterator[str]:
@@ -118,10 +119,12 @@ def _pieces_of(line: str) -> Iterator[str]:
     # A space at the end of a line is marked, and so is the mark itself, or the two
     # would look alike.
     end = _END if line.endswith(_END) or line != line.rstrip() else ""
-    yield f"  {line[:_WIDTH]}{end if len(line) <= _WIDTH else ''}"
-    for start in range(_WIDTH, len(line), _WIDTH):
+    # An empty line is one piece, too.
+    for start in range(0, max(1, len(line)), _WIDTH):
+        piece = line[start : start + _WIDTH]
         is_last = start + _WIDTH >= len(line)
-        yield f"↳ {line[start : start + _WIDTH]}{end if is_last else ''}"
+        sign = "↳" if start else " "
+        yield f"{sign} {piece}{end if is_last else ''}"
 
 
 def definition_changes(

@@ -27,8 +27,12 @@ def step_groups(steps: Iterable[Step]) -> tuple[tuple[Step, ...], ...]:
 
 def steps_read_by(templates: Iterable[Template | Expression]) -> frozenset[str]:
     """The ids of the steps whose results are read by templates."""
-    read = (reference for template in templates for reference in references(template))
-    return frozenset(reference.name for reference in read if reference.root == "steps")
+    found: set[str] = set()
+    for template in templates:
+        for reference in references(template):
+            if reference.root == "steps":
+                found.add(reference.name)
+    return frozenset(found)
 
 
 def needs_in_group(
@@ -43,17 +47,20 @@ def needs_in_group(
     """
     steps = tuple(group)
     ids = frozenset(step.id for step in steps)
-    # Steps of earlier groups have ended in any case.
-    return {step.id: ids & (read[step.id] | frozenset(step.after)) for step in steps}
+    found: dict[str, frozenset[str]] = {}
+    for step in steps:
+        needed = read[step.id].union(step.after)
+        # Steps of earlier groups have ended in any case.
+        found[step.id] = ids & needed
+    return found
 
 
 def first_cycle(needs: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """Steps each of which waits for the one before it, the first also for the last; empty if there is no cycle."""
     # Sorted, so that it is the same cycle in every process: sets of texts have another
     # order in each.
-    sorter = TopologicalSorter(
-        {step: sorted(needed) for step, needed in sorted(needs.items())}
-    )
+    ordered = {step: sorted(needed) for step, needed in sorted(needs.items())}
+    sorter = TopologicalSorter(ordered)
     try:
         sorter.prepare()
     except CycleError as error:

@@ -53,8 +53,11 @@ def value_of(expression: Expression, scope: Mapping[str, Any]) -> Any:  # noqa: 
             return _joined(expression, scope)
         case Conditional():
             is_chosen = is_true(expression.condition, scope)
-            return value_of(expression.chosen if is_chosen else expression.other, scope)
-    return _FUNCTIONS[expression.function](value_of(expression.argument, scope))
+            branch = expression.chosen if is_chosen else expression.other
+            return value_of(branch, scope)
+    function = _FUNCTIONS[expression.function]
+    argument = value_of(expression.argument, scope)
+    return function(argument)
 
 
 def is_true(condition: Expression, scope: Mapping[str, Any]) -> bool:
@@ -81,8 +84,11 @@ def _joined(expression: Joined, scope: Mapping[str, Any]) -> Any:  # noqa: ANN40
         return all(is_true(operand, scope) for operand in expression.operands)
     if expression.sign == "||":
         return any(is_true(operand, scope) for operand in expression.operands)
-    values = (value_of(operand, scope) for operand in expression.operands)
-    return next((value for value in values if value is not None), None)
+    for operand in expression.operands:
+        value = value_of(operand, scope)
+        if value is not None:
+            return value
+    return None
 
 
 def looked_up(value: Any, keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON values
@@ -133,14 +139,15 @@ def _is_less(left: object, right: object) -> bool:
 
 
 def _is_at_most(left: object, right: object) -> bool:
-    return _is_less(left, right) or (_are_ordered(left, right) and left == right)
+    if _is_less(left, right):
+        return True
+    return _are_ordered(left, right) and left == right
 
 
 def _are_ordered(left: object, right: object) -> bool:
-    are_texts = isinstance(left, str) and isinstance(right, str)
-    return are_texts or (
-        schema_document.is_number(left) and schema_document.is_number(right)
-    )
+    if isinstance(left, str):
+        return isinstance(right, str)
+    return schema_document.is_number(left) and schema_document.is_number(right)
 
 
 _COMPARED: Final[dict[Comparator, Callable[[Any, Any], bool]]] = {
@@ -221,11 +228,10 @@ def _own_size(value: object, limit: int) -> int:
         case str():
             # Making a long text into JSON only to count it would take as much memory
             # again.
-            return (
-                limit + 1
-                if len(value) > limit
-                else len(_compact_json(value).encode("utf-8", "surrogatepass"))
-            )
+            if len(value) > limit:
+                return limit + 1
+            encoded = _compact_json(value).encode("utf-8", "surrogatepass")
+            return len(encoded)
         case dict():
             return 2 + 2 * len(value) - bool(value)
         case list():

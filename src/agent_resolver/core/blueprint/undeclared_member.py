@@ -9,6 +9,7 @@ from agent_resolver.core import schema_document, schema_inclusion, spelling
 from agent_resolver.core.blueprint.expression import Expression, FunctionCall, Lookup
 from agent_resolver.core.blueprint.schema_view import SchemaViews, View
 from agent_resolver.core.blueprint.template import (
+    Reference,
     Template,
     inside,
     reference_to,
@@ -54,12 +55,18 @@ def undeclared_members(
     A schema that lists `properties` is taken to list all of them, unless it has `additionalProperties` or
     `patternProperties`. What is inside of `unchecked(…)` is not looked at. The scopes are those of `schema_of`.
     """
-    used = sorted(
-        references(node), key=lambda reference: (reference.root, reference.name)
-    )
+    used = sorted(references(node), key=_reference_sort_key)
     views = SchemaViews(used, scopes)
-    found = (_first_undeclared(lookup, views) for lookup in _checked_lookups(node))
-    return tuple(dict.fromkeys(member for member in found if member is not None))
+    found: dict[UndeclaredMember, None] = {}
+    for lookup in _checked_lookups(node):
+        member = _first_undeclared(lookup, views)
+        if member is not None:
+            found[member] = None
+    return tuple(found)
+
+
+def _reference_sort_key(reference: Reference) -> tuple[str, str]:
+    return (reference.root, reference.name)
 
 
 def _checked_lookups(node: Template | Expression) -> Iterator[Lookup]:
@@ -80,22 +87,21 @@ def _first_undeclared(lookup: Lookup, views: SchemaViews) -> UndeclaredMember | 
         key = lookup.keys[position]
         view = views.view(reference, lookup.keys[first:position])
         known = _names_of(view, views)
-        if isinstance(key, str) and known.is_telling and key not in known.names:
-            return UndeclaredMember(
-                _rendered(lookup.root, lookup.keys[:position]),
-                key,
-                tuple(sorted(known.names)),
-            )
+        if not isinstance(key, str) or not known.is_telling:
+            continue
+        if key not in known.names:
+            holder = _rendered(lookup.root, lookup.keys[:position])
+            declared = sorted(known.names)
+            return UndeclaredMember(holder, key, tuple(declared))
     return None
 
 
 def _rendered(root: str, keys: Iterable[str | int]) -> str:
     for key in keys:
-        root = (
-            schema_inclusion.below(root, key)
-            if isinstance(key, str)
-            else f"{root}[{key}]"
-        )
+        if isinstance(key, str):
+            root = schema_inclusion.below(root, key)
+        else:
+            root += f"[{key}]"
     return root
 
 
@@ -130,12 +136,10 @@ def _own_names(own: dict[str, Any]) -> _Names:
         # Where all values are listed, their members are all that there can be.
         objects = [value for value in values.values() if isinstance(value, dict)]
         return _Names(frozenset().union(*objects), is_telling=True)
-    is_open = (
-        "patternProperties" in own
-        or own.get("additionalProperties", False) is not False
-    )
     names = frozenset(own.get("properties", ()))
-    return _Names(names, is_telling=bool(names) and not is_open)
+    others = own.get("additionalProperties", False)
+    is_closed = others is False and "patternProperties" not in own
+    return _Names(names, is_telling=bool(names) and is_closed)
 
 
 def _together(found: list[_Names | None]) -> _Names | None:
@@ -144,14 +148,19 @@ def _together(found: list[_Names | None]) -> _Names | None:
     # One schema that no object follows rules out objects altogether.
     if len(known) < len(found):
         return None
-    names = frozenset[str]().union(*(each.names for each in known))
-    return _Names(names, is_telling=any(each.is_telling for each in known))
+    is_telling = any(each.is_telling for each in known)
+    return _Names(_all_names(known), is_telling=is_telling)
 
 
 def _either(found: list[_Names | None]) -> _Names:
     """The names of a value that satisfies one of several schemas: each that allows an object must tell its names."""
     known = [each for each in found if each is not None]
-    names = frozenset[str]().union(*(each.names for each in known))
-    return _Names(
-        names, is_telling=bool(known) and all(each.is_telling for each in known)
-    )
+    is_telling = bool(known) and all(each.is_telling for each in known)
+    return _Names(_all_names(known), is_telling=is_telling)
+
+
+def _all_names(known: Iterable[_Names]) -> frozenset[str]:
+    found: set[str] = set()
+    for each in known:
+        found |= each.names
+    return frozenset(found)
