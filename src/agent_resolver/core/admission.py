@@ -156,7 +156,9 @@ class Grant(Struct, frozen=True, kw_only=True):
         if tool in self.tools:
             message = f"{self.server} has changed the definition of '{tool}' that the lock pins"
             return Refused(
-                AdmissionCode.TOOL_CHANGED, message, self._how_to_accept(tool)
+                AdmissionCode.TOOL_CHANGED,
+                message,
+                self._how_to_accept(tool),
             )
         # A tool that a lock with pinned definitions does not name came after the lock
         # was made.

@@ -219,7 +219,9 @@ def _not_waiting(action: PendingAction, now: str) -> AnswerRefusal | None:
         case "expired":
             message = f"{action.id} expired at {action.expires_at}"
             return AnswerRefusal(
-                AnswerCode.EXPIRED, message, "make the call again: it asks anew"
+                AnswerCode.EXPIRED,
+                message,
+                "make the call again: it asks anew",
             )
         case _:
             message = (
@@ -251,5 +253,7 @@ def _wrong_kind(action: PendingAction) -> AnswerRefusal:
         case _:
             message = f"{action.id} is answered by what it waits for being there; a secret is never typed in here"
             return AnswerRefusal(
-                AnswerCode.ANSWERED_BY_READINESS, message, action.message
+                AnswerCode.ANSWERED_BY_READINESS,
+                message,
+                action.message,
             )

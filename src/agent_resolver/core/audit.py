@@ -68,7 +68,11 @@ def extended(
         root = sealed(root, record, key)
         added.append(record)
     return added, _sealed_again(
-        seal, key, number=seal.number + 1, count=count, root=root
+        seal,
+        key,
+        number=seal.number + 1,
+        count=count,
+        root=root,
     )
 
 
@@ -99,7 +103,10 @@ def anchored(
     # root covers both.
     straddling = {run: head for run, head in heads.items() if run in runs_after}
     unsealed = structs.replace(
-        seal, anchor=through, anchor_root=root, anchor_heads=straddling
+        seal,
+        anchor=through,
+        anchor_root=root,
+        anchor_heads=straddling,
     )
     return resealed(
         structs.replace(unsealed, anchor_seal=_anchor_seal(unsealed, key)), key

@@ -29,7 +29,9 @@ class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
         asked = () if limits.residency in {None, "any"} else (limits.residency,)
         return self.joined(
             RunLimits(
-                residencies=asked, sensitivity=limits.sensitivity, forbid=limits.forbid
+                residencies=asked,
+                sensitivity=limits.sensitivity,
+                forbid=limits.forbid,
             )
         )
 
@@ -42,7 +44,9 @@ class RunLimits(Struct, frozen=True, kw_only=True, gc=False):
             self,
             residencies=tuple(sorted({*self.residencies, *other.residencies})),
             sensitivity=max(
-                levels, key=lambda level: SENSITIVITY_RANK[level], default=None
+                levels,
+                key=lambda level: SENSITIVITY_RANK[level],
+                default=None,
             ),
             forbid=tuple(sorted({*self.forbid, *other.forbid})),
         )

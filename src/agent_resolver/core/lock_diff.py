@@ -243,7 +243,10 @@ def _agent_changes(old: Side, new: Side) -> Iterator[Change]:
         f"{after.agent_name}@{after.agent_version}",
     )
     yield from _value_changes(
-        ChangeKind.RESOLVED_AT_CHANGED, "agent", before.resolved_at, after.resolved_at
+        ChangeKind.RESOLVED_AT_CHANGED,
+        "agent",
+        before.resolved_at,
+        after.resolved_at,
     )
 
 
@@ -256,7 +259,10 @@ def _constraint_changes(old: Side, new: Side) -> Iterator[Change]:
     was_asked: set[str] = {before.residency or "any"}
     is_asked: set[str] = {after.residency or "any"}
     yield from _residency_changes(
-        "constraints", was_asked, is_asked, is_promise_gone=False
+        "constraints",
+        was_asked,
+        is_asked,
+        is_promise_gone=False,
     )
     yield from _sensitivity_changes(before, after)
     if before.require_signed and not after.require_signed:
@@ -381,11 +387,17 @@ def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change
         yield from _value_changes(ChangeKind.VERSION_CHANGED, category, *names)
         if before.launch != after.launch:
             yield Change(
-                ChangeKind.LAUNCH_CHANGED, category, address(before), address(after)
+                ChangeKind.LAUNCH_CHANGED,
+                category,
+                address(before),
+                address(after),
             )
         else:
             yield from _value_changes(
-                ChangeKind.ENDPOINT_MOVED, category, called_at(before), called_at(after)
+                ChangeKind.ENDPOINT_MOVED,
+                category,
+                called_at(before),
+                called_at(after),
             )
         # Another server has other tools.
         for change in definition_changes(before.tools or {}, after.tools or {}):
@@ -422,7 +434,10 @@ def _hash_changes(entry: LockedServer) -> Iterator[Change]:
     """The hashes of an entry that do not fit its content, since the entry was edited by hand."""
     expected = server_hash(entry.server_id, entry.version, entry.endpoint, entry.scopes)
     yield from _value_changes(
-        ChangeKind.HASH_EDITED, entry.category, expected, entry.hash
+        ChangeKind.HASH_EDITED,
+        entry.category,
+        expected,
+        entry.hash,
     )
     integrity = integrity_of(entry)
     if entry.integrity != integrity:
@@ -464,7 +479,10 @@ def _fact_changes(
     )
     yield from _signature_changes(category, was, now)
     yield from _value_changes(
-        ChangeKind.SIGNER_CHANGED, category, was.publisher, now.publisher
+        ChangeKind.SIGNER_CHANGED,
+        category,
+        was.publisher,
+        now.publisher,
     )
     yield from _value_changes(
         ChangeKind.MAX_SENSITIVITY_CHANGED,

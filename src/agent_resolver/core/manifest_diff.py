@@ -113,7 +113,10 @@ def _compare_tools(
         *_compare_attributes(before, after),
         *_compare_schemas(tool, "input", before.json_schema, after.json_schema),
         *_compare_schemas(
-            tool, "output", _output_schema(before), _output_schema(after)
+            tool,
+            "output",
+            _output_schema(before),
+            _output_schema(after),
         ),
         *_compare_labels(before, after),
     ]
@@ -141,7 +144,10 @@ def _compare_attributes(
         now = getattr(after, name)
         if was != now and _applies_to_both(rule, before, after):
             yield from _judge_change(
-                after.id, rule, _meant_value(rule, was), _meant_value(rule, now)
+                after.id,
+                rule,
+                _meant_value(rule, was),
+                _meant_value(rule, now),
             )
 
 
@@ -245,7 +251,11 @@ def _compare_labels(before: ManifestTool, after: ManifestTool) -> Iterator[ToolC
         was, now = (_label_json(document, label) for document in documents)
         if was != now:
             yield _change_of_kind(
-                after.id, ToolChangeKind.LABEL_CHANGED, was, now, keyword=label
+                after.id,
+                ToolChangeKind.LABEL_CHANGED,
+                was,
+                now,
+                keyword=label,
             )
 
 

@@ -146,7 +146,10 @@ def resolve(
     # The categories are known, so servers of others need not be grouped.
     pool = pool_of(servers, wanted)
     return _make_resolution(
-        agent, pool, lambda need, limits: choose(need, limits, pool), resolved_at
+        agent,
+        pool,
+        lambda need, limits: choose(need, limits, pool),
+        resolved_at,
     )
 
 
@@ -187,5 +190,9 @@ def _make_resolution(
     limits = limits_of(agent)
     choices = tuple(chosen(need, limits) for need in requirements_of(agent))
     return Resolution(
-        agent=agent, limits=limits, pool=pool, choices=choices, resolved_at=resolved_at
+        agent=agent,
+        limits=limits,
+        pool=pool,
+        choices=choices,
+        resolved_at=resolved_at,
     )

@@ -396,7 +396,11 @@ class _Comparison:
         # sides have.
         if not types <= allowed:
             yield Gap(
-                path, "type", _types_shown(narrow), _types_shown(wide), Reason.TYPE
+                path,
+                "type",
+                _types_shown(narrow),
+                _types_shown(wide),
+                Reason.TYPE,
             )
             types &= allowed
         if types:
@@ -438,12 +442,20 @@ class _Comparison:
             here = first[position] if position < len(first) else rest
             there = wide_first[position] if position < len(wide_first) else wide_rest
             yield from self._closed(
-                here, there, (path, f"{path}[{position}]"), "items", level
+                here,
+                there,
+                (path, f"{path}[{position}]"),
+                "items",
+                level,
             )
         # Beyond both prefixes, one comparison stands for all positions.
         if most > longest:
             yield from self._closed(
-                rest, wide_rest, (path, f"{path}[*]"), "items", level
+                rest,
+                wide_rest,
+                (path, f"{path}[*]"),
+                "items",
+                level,
             )
 
     def _members(
@@ -460,7 +472,10 @@ class _Comparison:
         if "propertyNames" in wide:
             names = narrow.get("propertyNames", _ANY_NAME)
             yield from self.compare(
-                names, wide["propertyNames"], f"{path} (names)", level + 1
+                names,
+                wide["propertyNames"],
+                f"{path} (names)",
+                level + 1,
             )
         mine = narrow.get("properties", {})
         theirs = wide.get("properties", {})
@@ -475,20 +490,31 @@ class _Comparison:
             inside = below(path, name)
             if name not in theirs:
                 yield from self._closed(
-                    mine[name], wide_rest, (inside, inside), "properties", level
+                    mine[name],
+                    wide_rest,
+                    (inside, inside),
+                    "properties",
+                    level,
                 )
             # A member that the narrow schema does not name falls under its
             # `additionalProperties`.
             elif name in mine or rest is not True:
                 yield from self.compare(
-                    mine.get(name, rest), theirs[name], inside, level + 1
+                    mine.get(name, rest),
+                    theirs[name],
+                    inside,
+                    level + 1,
                 )
             # An open object may have the member with any value, which is a gap of its
             # own kind.
             elif not self._fits(rest, theirs[name], inside, level):
                 yield Gap(inside, "properties", None, shown(theirs[name]), Reason.OPEN)
         yield from self._closed(
-            rest, wide_rest, (path, f"{path}.*"), "additionalProperties", level
+            rest,
+            wide_rest,
+            (path, f"{path}.*"),
+            "additionalProperties",
+            level,
         )
 
     def _patterns_agree(self, narrow: dict[str, Any], wide: dict[str, Any]) -> bool:

@@ -135,7 +135,9 @@ class ListedOffering(Struct, frozen=True):
 
         count = distance(requirement, limits)
         return nsmallest(
-            most, self.servers, key=lambda server: (*count(server), preference(server))
+            most,
+            self.servers,
+            key=lambda server: (*count(server), preference(server)),
         )
 
     def rejected(

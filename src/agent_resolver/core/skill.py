@@ -98,7 +98,10 @@ def skill_faults(skill: Skill, versions: Sequence[SkillVersion]) -> tuple[Issue,
     section = matching[0]
     return tuple(
         _section_faults(
-            skill, section, is_newest=own[0] is section, is_only=len(matching) == 1
+            skill,
+            section,
+            is_newest=own[0] is section,
+            is_only=len(matching) == 1,
         )
     )
 
@@ -162,7 +165,10 @@ def _version_faults(skill: Skill) -> Iterator[Issue]:
     if not is_semantic_version(skill.version):
         message = f"`{skill.version}` is not a semantic version"
         yield _fault(
-            IssueCode.VERSION_NOT_SEMANTIC, message, "write it as in `1.0.0`", "version"
+            IssueCode.VERSION_NOT_SEMANTIC,
+            message,
+            "write it as in `1.0.0`",
+            "version",
         )
 
 
@@ -211,5 +217,9 @@ def _fault(
     line: int = 1,
 ) -> Issue:
     return Issue(
-        at=(key,) if key else (), code=code, message=message, hint=hint, line=line
+        at=(key,) if key else (),
+        code=code,
+        message=message,
+        hint=hint,
+        line=line,
     )

@@ -43,7 +43,10 @@ def ways(miss: Miss) -> Iterator[Edits]:
     if any(check.is_beyond_edits(server) for check in checks):
         return
     spelling = Edit(
-        EditKind.FIX_CATEGORY, "requires.mcp.category", asked, miss.category
+        EditKind.FIX_CATEGORY,
+        "requires.mcp.category",
+        asked,
+        miss.category,
     )
     category = [spelling] if miss.category != asked else []
     # `forbid` has no edits here: those of the scopes obey it or lift it.

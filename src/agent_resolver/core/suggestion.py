@@ -87,7 +87,9 @@ def _explain_failure(
         required_permissions=requirement.permissions,
         nearest=tuple(
             NearMiss(
-                server.id, server.version, every_broken(server, requirement, limits)
+                server.id,
+                server.version,
+                every_broken(server, requirement, limits),
             )
             for server in closest[:_MOST_NEAR]
         ),
@@ -120,7 +122,9 @@ def _find_suggestions(
     """The best edit that works, and the best that works in another way."""
     found: list[Suggestion] = []
     ranks = _ranked_ways(
-        requirement, case.limits, _candidates(requirement, case, closest)
+        requirement,
+        case.limits,
+        _candidates(requirement, case, closest),
     )
     # A try looks at the whole pool, so only the best few are tried, in their order.
     for edits in nsmallest(_MOST_TRIED, ranks, key=ranks.__getitem__):
@@ -161,11 +165,16 @@ def _try_edits(
     for edit in edits:
         fewer = tuple(other for other in edits if other is not edit)
         if _choose_server(
-            edited(requirement, fewer), limits_after(case.agent, fewer), case.pool
+            edited(requirement, fewer),
+            limits_after(case.agent, fewer),
+            case.pool,
         ):
             return None
     return Suggestion(
-        server_id=chosen.id, version=chosen.version, edits=edits, resolves_all=not left
+        server_id=chosen.id,
+        version=chosen.version,
+        edits=edits,
+        resolves_all=not left,
     )
 
 

@@ -40,7 +40,9 @@ def unknown_scopes(
     for scopes, known in zip(unknown, offered, strict=True):
         hints = (
             UnknownScope(
-                scope, tuple(similar_scopes(scope, known)), elsewhere.get(scope, ())
+                scope,
+                tuple(similar_scopes(scope, known)),
+                elsewhere.get(scope, ()),
             )
             for scope in scopes
         )

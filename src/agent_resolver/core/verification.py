@@ -89,7 +89,9 @@ def unusable(raw: bytes) -> Difference | None:
         )
     if not is_ours(raw):
         return Difference(
-            DifferenceKind.FOREIGN_FILE, "lock", "It was not written by `agent resolve`"
+            DifferenceKind.FOREIGN_FILE,
+            "lock",
+            "It was not written by `agent resolve`",
         )
     if is_newer(raw):
         return Difference(
@@ -181,11 +183,17 @@ def _requirement_differences(
     # Exact pairs come first, so that no entry counts as changed while it answers a
     # requirement as it is.
     exact, entries = pair_by_likeness(
-        needs, lockfile.servers, _asked_by_need, _asked_by_entry
+        needs,
+        lockfile.servers,
+        _asked_by_need,
+        _asked_by_entry,
     )
     needs_left = [need for need, entry in exact if entry is None]
     near, entries = pair_by_likeness(
-        needs_left, entries, lambda need: need.category, lambda entry: entry.category
+        needs_left,
+        entries,
+        lambda need: need.category,
+        lambda entry: entry.category,
     )
     for need, found in near:
         if found is None:
@@ -225,7 +233,9 @@ def _scope_differences(entry: LockedServer, need: Requirement) -> Iterator[Diffe
     if not wider and not narrower:
         message = "The scopes are not listed as the agent file lists them"
         yield Difference(
-            DifferenceKind.REQUIREMENT_CHANGED, _entry_name(entry), message
+            DifferenceKind.REQUIREMENT_CHANGED,
+            _entry_name(entry),
+            message,
         )
 
 
@@ -259,13 +269,17 @@ def _server_differences(
     if fresh.tool_scopes != entry.tool_scopes:
         message = "Which scopes open its tools is not what the index says"
         yield Difference(
-            DifferenceKind.TOOL_SCOPES_CHANGED, _entry_name(entry), message
+            DifferenceKind.TOOL_SCOPES_CHANGED,
+            _entry_name(entry),
+            message,
         )
     for message in _tool_differences(entry, fresh):
         yield Difference(DifferenceKind.TOOL_CHANGED, _entry_name(entry), message)
     if reason := judge(need, limits)(server):
         yield Difference(
-            DifferenceKind.NOT_ELIGIBLE, _entry_name(entry), reason.message
+            DifferenceKind.NOT_ELIGIBLE,
+            _entry_name(entry),
+            reason.message,
         )
 
 

@@ -61,7 +61,10 @@ def _find_answers(
     for choice in resolution.choices:
         if choice.requirement.category == word:
             yield _make_answer(
-                resolution, choice, offering, len(resolution.pool) - len(offering)
+                resolution,
+                choice,
+                offering,
+                len(resolution.pool) - len(offering),
             )
         elif named:
             yield _make_answer(resolution, choice, named, 0)

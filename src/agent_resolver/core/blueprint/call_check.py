@@ -69,7 +69,10 @@ def _unknown_capability(
             else "`agent tools list` shows the tools that there are"
         )
     return Issue(
-        at=call.at, code=IssueCode.UNKNOWN_CAPABILITY, message=message, hint=hint
+        at=call.at,
+        code=IssueCode.UNKNOWN_CAPABILITY,
+        message=message,
+        hint=hint,
     )
 
 
@@ -110,7 +113,10 @@ def _forbidden(
         message = f"`security_logic` keeps data on this machine, and '{tool.id}' may reach other machines"
         hint = "call another tool, or set `allow_outbound: true`"
         yield Issue(
-            at=call.at, code=IssueCode.FORBIDDEN_CAPABILITY, message=message, hint=hint
+            at=call.at,
+            code=IssueCode.FORBIDDEN_CAPABILITY,
+            message=message,
+            hint=hint,
         )
 
 
@@ -128,7 +134,10 @@ def _beyond_limits(
     if CLASSIFICATION_RANK[level] > CLASSIFICATION_RANK[limits.classification]:
         yield _level_issue(call.at, f"The data of '{tool.id}' is {level}", limits)
     yield from _scope_issues(
-        call.at, f"'{tool.id}' needs", tool.rules.required_scopes, limits
+        call.at,
+        f"'{tool.id}' needs",
+        tool.rules.required_scopes,
+        limits,
     )
 
 
@@ -143,7 +152,9 @@ def _own_beyond_limits(
         and CLASSIFICATION_RANK[level] > CLASSIFICATION_RANK[limits.classification]
     ):
         yield _level_issue(
-            ("security_logic", "data_classification"), f"Its data is {level}", limits
+            ("security_logic", "data_classification"),
+            f"Its data is {level}",
+            limits,
         )
     at = ("security_logic", "required_scopes")
     yield from _scope_issues(at, "The blueprint needs", own.required_scopes, limits)

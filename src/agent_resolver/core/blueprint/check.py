@@ -62,7 +62,10 @@ def check_blueprint(
         message = f"More than {_MAX_FINDINGS:,} findings: the others are left out"
         found.append(
             Issue(
-                at=(), code=IssueCode.LIMIT, message=message, hint="correct these first"
+                at=(),
+                code=IssueCode.LIMIT,
+                message=message,
+                hint="correct these first",
             )
         )
     return found

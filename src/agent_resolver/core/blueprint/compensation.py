@@ -72,7 +72,11 @@ def _compensate_one(
     while True:
         attempt += 1
         outcome = yield from _attempted(
-            path, attempt, compensation, own_scope, outcomes
+            path,
+            attempt,
+            compensation,
+            own_scope,
+            outcomes,
         )
         if isinstance(outcome, StepDone):
             return True

@@ -116,7 +116,10 @@ class _PlacedGap:
         if self.is_certain:
             hint = _type_hint(gap, is_given=self._is_given)
             return Issue(
-                at=self._at, code=IssueCode.ILL_TYPED, message=message, hint=hint
+                at=self._at,
+                code=IssueCode.ILL_TYPED,
+                message=message,
+                hint=hint,
             )
         message = f"May be refused when it runs: {message}"
         hint = "narrow the schema that the value comes from, or write `unchecked(…)` around the expression"

@@ -95,7 +95,9 @@ def replay_history(history: History) -> HistoryDifference | None:
         recorded, replayed = _compared(expected, found)
         if recorded != replayed:
             return HistoryDifference(
-                wave=number + 1, recorded=recorded, replayed=replayed
+                wave=number + 1,
+                recorded=recorded,
+                replayed=replayed,
             )
         if isinstance(expected, RecordedWave):
             course.add(expected.outcomes)

@@ -109,7 +109,9 @@ class Course:
             stop = yield from self._complete()
         # The last wave is taken back first, and inside a wave the last path.
         taken_back = yield from compensate(
-            reversed(self._done), self._scope, self._outcomes
+            reversed(self._done),
+            self._scope,
+            self._outcomes,
         )
         ended = _stopped(stop, taken_back)
         # It has ended, however often one asks.
@@ -246,7 +248,9 @@ class Course:
                         opened[task.step.id].keep(task, result)
                         self._done.append(DoneTask(task, result))
                     case StepFailed() as failed if is_last(
-                        failed, attempt, task.step.retry
+                        failed,
+                        attempt,
+                        task.step.retry,
                     ):
                         # A failure counts more than a wish to cancel, so that a late
                         # wish changes nothing any more.

@@ -80,10 +80,15 @@ def _sections_of_step(step: Step, position: int) -> Iterator[Section]:
         )
     if step.for_each:
         yield Section(
-            at=(*at, "for_each", "items"), value=step.for_each.items, step=position
+            at=(*at, "for_each", "items"),
+            value=step.for_each.items,
+            step=position,
         )
     yield Section(
-        at=(*at, "input_mapping"), value=step.input_mapping, roots=inside, step=position
+        at=(*at, "input_mapping"),
+        value=step.input_mapping,
+        roots=inside,
+        step=position,
     )
     if step.wait:
         yield Section(
@@ -138,7 +143,9 @@ def parse_section(section: Section) -> ParsedSection:
 
 def _expression_issue(at: Place, message: str) -> Issue:
     return Issue(
-        at=at, code=IssueCode.EXPRESSION, message=f"Not an expression: {message}"
+        at=at,
+        code=IssueCode.EXPRESSION,
+        message=f"Not an expression: {message}",
     )
 
 

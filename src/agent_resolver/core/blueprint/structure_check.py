@@ -122,7 +122,9 @@ def _ineffective_keys(step: Step, at: Place) -> Iterator[Issue]:
     ):
         hint = "put it inside `wait`" if key == "timeout_seconds" else ""
         yield _no_effect(
-            (*at, key), f"`{key}` has no effect on a step that waits", hint
+            (*at, key),
+            f"`{key}` has no effect on a step that waits",
+            hint,
         )
 
 
@@ -180,7 +182,10 @@ def _repeated_signals(blueprint: Blueprint) -> Iterator[Issue]:
             at: Place = ("dag", "steps", position, "wait", "signal")
             hint = "name the signal after its step: which of the two would it be for?"
             yield Issue(
-                at=at, code=IssueCode.REPEATED_SIGNAL, message=message, hint=hint
+                at=at,
+                code=IssueCode.REPEATED_SIGNAL,
+                message=message,
+                hint=hint,
             )
         # Of several waits for one signal, all are held against the first.
         waiting.setdefault(signal, step.id)
@@ -218,7 +223,9 @@ def reference_issues(blueprint: Blueprint, parsed: Parsed) -> Iterator[Issue]:
     for position, step in enumerate(blueprint.dag.steps):
         for place, name in enumerate(step.after):
             yield from order.issues(
-                name, position, ("dag", "steps", position, "after", place)
+                name,
+                position,
+                ("dag", "steps", position, "after", place),
             )
     for place, requirement in enumerate(blueprint.hitl_requirements):
         yield from order.unknown(requirement.step, ("hitl_requirements", place, "step"))
@@ -245,7 +252,10 @@ def _reference_issues(
         yield from order.unknown(reference.name, at)
     elif reference.root == "steps" and section.step is not None:
         yield from order.issues(
-            reference.name, section.step, at, is_compensation=section.is_compensation
+            reference.name,
+            section.step,
+            at,
+            is_compensation=section.is_compensation,
         )
 
 

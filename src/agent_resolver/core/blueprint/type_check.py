@@ -265,13 +265,19 @@ class _Types:
         for position, test in enumerate(self._blueprint.acceptance_tests):
             at: Place = ("acceptance_tests", position)
             yield from self._value_issues(
-                test.input, dag.input_schema, (*at, "input"), "the input schema"
+                test.input,
+                dag.input_schema,
+                (*at, "input"),
+                "the input schema",
             )
             if not isinstance(test.output, UnsetType) and not isinstance(
                 dag.output_schema, UnsetType
             ):
                 yield from self._value_issues(
-                    test.output, dag.output_schema, (*at, "output"), "the output schema"
+                    test.output,
+                    dag.output_schema,
+                    (*at, "output"),
+                    "the output schema",
                 )
             for name, result in test.results.items():
                 schema = self._result_schema(steps[name]) if name in steps else None
@@ -292,7 +298,10 @@ class _Types:
     ) -> Iterator[Issue]:
         if self._affords((), self._scopes, [value, schema]):
             yield from gap_issues(
-                schema_of_value(value), schema, Section(at=at, value=value), words
+                schema_of_value(value),
+                schema,
+                Section(at=at, value=value),
+                words,
             )
 
 
@@ -326,5 +335,8 @@ def _undeclared_issues(text: ParsedText, scopes: dict[str, Any]) -> Iterator[Iss
     hint = "correct the name, or write `unchecked(…)` around the path if the member is there when it runs"
     for member in undeclared_members(text.node, scopes):
         yield Issue(
-            at=text.at, code=IssueCode.UNDECLARED_MEMBER, message=str(member), hint=hint
+            at=text.at,
+            code=IssueCode.UNDECLARED_MEMBER,
+            message=str(member),
+            hint=hint,
         )

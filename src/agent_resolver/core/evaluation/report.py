@@ -65,7 +65,9 @@ def sort_score(sort: str, results: Sequence[CaseResult]) -> SortScore:
 def _score(verdicts: Sequence[bool]) -> Score:
     right = sum(verdicts)
     return Score(
-        right, len(verdicts), round(right / len(verdicts), _DIGITS) if verdicts else 1.0
+        right,
+        len(verdicts),
+        round(right / len(verdicts), _DIGITS) if verdicts else 1.0,
     )
 
 

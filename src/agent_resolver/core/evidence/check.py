@@ -249,7 +249,9 @@ def _artifact_faults(evidence: TaskEvidence, story: Story) -> Iterator[EvidenceF
     for name, artifact in sorted(evidence.task.artifacts.items()):
         content = artifact.content
         if artifact.type == "BLUEPRINT" and not story.decided(
-            "builder", about=name, content=content
+            "builder",
+            about=name,
+            content=content,
         ):
             yield EvidenceFault(
                 "STORY", f"no record says that {name} was drafted with this content"

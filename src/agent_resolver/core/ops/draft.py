@@ -56,7 +56,9 @@ def _calls_of(step: Step) -> list[PlannedCall]:
     if step.compensation:
         found.append(
             PlannedCall(
-                step=step.id, tool=step.compensation.capability, is_compensation=True
+                step=step.id,
+                tool=step.compensation.capability,
+                is_compensation=True,
             )
         )
     return found
