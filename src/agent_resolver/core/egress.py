@@ -50,7 +50,9 @@ def egress_hosts(
         return None if host is None else (host,)
     # Code of the project that names no hosts stays on this machine only if it promises
     # to.
-    return None if labels.allow_outbound else ()
+    if labels.allow_outbound:
+        return None
+    return ()
 
 
 def hosts_of_servers(servers: Iterable[LockedServer]) -> dict[str, str]:

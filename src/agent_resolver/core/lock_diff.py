@@ -427,7 +427,9 @@ def _definition(
     when: Literal["before", "after"],
 ) -> str | None:
     digest = change.before if when == "before" else change.after
-    return f"{change.tool} {digest}" if digest else None
+    if digest:
+        return f"{change.tool} {digest}"
+    return None
 
 
 def _hash_changes(entry: LockedServer) -> Iterator[Change]:
@@ -503,7 +505,9 @@ def _signature_changes(category: str, was: Server, now: Server) -> Iterator[Chan
 
 def _unsigned_in_words(server: Server) -> str:
     """The words for a server that is not signed, or of which the index does not say so."""
-    return "not signed" if server.signed is False else "not known"
+    if server.signed is False:
+        return "not signed"
+    return "not known"
 
 
 def _regions_of(server: Server) -> set[str]:

@@ -152,7 +152,9 @@ def _compare_attributes(
 
 
 def _meant_value(rule: ChangeRule, value: Any) -> Any:  # noqa: ANN401 - any attribute
-    return rule.when_absent if value is UNSET else value
+    if value is UNSET:
+        return rule.when_absent
+    return value
 
 
 def _applies_to_both(
@@ -284,7 +286,9 @@ def _change_of_kind(
 
 
 def _shorten_if_any(text: str | None) -> str | None:
-    return None if text is None else _shorten(text)
+    if text is None:
+        return None
+    return _shorten(text)
 
 
 def _shorten(text: str) -> str:

@@ -324,7 +324,9 @@ def _values_at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN
 def _members_of(value: Any) -> Iterable[Any]:  # noqa: ANN401 - as above
     if isinstance(value, dict):
         return value.values()
-    return value if isinstance(value, list) else ()
+    if isinstance(value, list):
+        return value
+    return ()
 
 
 def _text_of(value: Any) -> str | None:  # noqa: ANN401 - as above

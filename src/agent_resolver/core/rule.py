@@ -201,7 +201,9 @@ def names_behind(code: RejectionCode) -> tuple[str, ...]:
         return "signed", "id", "version"
     check = next(check for check in CHECKS if code in check.codes)
     decisive = check.fact or check.constraint
-    return (decisive.name,) if decisive else ()
+    if decisive:
+        return (decisive.name,)
+    return ()
 
 
 def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str, str]]:

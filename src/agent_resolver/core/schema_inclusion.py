@@ -788,7 +788,9 @@ def _parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> b
 def _member_values(node: dict[str, Any], name: str) -> dict[str, Any] | None:
     """The values that a member may have, by their token; None where they cannot be listed."""
     schema = node.get("properties", {}).get(name)
-    return values_of(schema) if isinstance(schema, dict) else None
+    if isinstance(schema, dict):
+        return values_of(schema)
+    return None
 
 
 def _share_no_value(

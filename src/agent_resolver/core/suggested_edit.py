@@ -138,7 +138,9 @@ def _meant_scope(scope: str, miss: Miss) -> str | None:
         if is_slip(scope, other) and not _is_forbidden(other, miss.limits)
     ]
     # If several scopes are as near, none is known to be meant.
-    return near[0] if len(near) == 1 else None
+    if len(near) == 1:
+        return near[0]
+    return None
 
 
 def _is_forbidden(scope: str, limits: Limits) -> bool:

@@ -78,7 +78,9 @@ def _sort_key(issue: Issue) -> tuple[tuple[str, ...], str, str]:
 
 
 def _sortable(key: str | int) -> str:
-    return f"{key:09}" if isinstance(key, int) else key
+    if isinstance(key, int):
+        return f"{key:09}"
+    return key
 
 
 def located_findings(

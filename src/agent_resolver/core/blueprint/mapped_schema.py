@@ -93,7 +93,9 @@ def _without_unknown(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _false_if_unknown(schema: Schema) -> Schema:
-    return False if is_unknown(schema) else schema
+    if is_unknown(schema):
+        return False
+    return schema
 
 
 def _order_of_references(reference: Reference) -> tuple[str, str]:

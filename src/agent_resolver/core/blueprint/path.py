@@ -74,4 +74,6 @@ def item_path(step: str, item: int) -> str:
 
 def attempt_path(path: str, attempt: int) -> str:
     """The path of an attempt at what has this path; the first has no number."""
-    return path if attempt == 1 else f"{path}#{attempt}"
+    if attempt == 1:
+        return path
+    return f"{path}#{attempt}"

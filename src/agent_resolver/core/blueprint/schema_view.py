@@ -281,7 +281,9 @@ def _types_without_null(declared: str | list[str]) -> str | list[str]:
     """The value of `type` without null; an empty list where it allows nothing else."""
     names = declared if isinstance(declared, list) else [declared]
     kept = [name for name in names if name != "null"]
-    return kept[0] if len(kept) == 1 else kept
+    if len(kept) == 1:
+        return kept[0]
+    return kept
 
 
 # Unions and intersections -------------------------------------------------------------
@@ -328,7 +330,9 @@ def any_of(schemas: Iterable[Schema]) -> Schema:
     )
     if len(distinct) > 1:
         return {"anyOf": distinct}
-    return distinct[0] if distinct else False
+    if distinct:
+        return distinct[0]
+    return False
 
 
 # Schemas of what is written -----------------------------------------------------------

@@ -148,7 +148,9 @@ class _Types:
     def _call_schema(self, step: Step) -> dict[str, Any] | None:
         """The schema of what one call of a step returns."""
         tool = self._tools.get(step.capability or "")
-        return tool.output_schema if tool else None
+        if tool:
+            return tool.output_schema
+        return None
 
     def _scopes_in(self, section: Section) -> dict[str, Any]:
         """The schemas that are known in a section, those of the item and the result of its step included."""

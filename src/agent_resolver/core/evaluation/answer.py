@@ -162,4 +162,6 @@ def _printable(text: str, limit: int = _MAX_WORD) -> str:
 
 
 def _visible(character: str) -> str:
-    return character if character.isprintable() else " "
+    if character.isprintable():
+        return character
+    return " "

@@ -121,11 +121,15 @@ def _asked(keys: tuple[str, ...]) -> str:
 
 
 def _times(*, is_each: bool) -> str:
-    return "once for each item" if is_each else "once"
+    if is_each:
+        return "once for each item"
+    return "once"
 
 
 def _tool(tool: str) -> str:
-    return f"`{tool}`" if tool else "nothing"
+    if tool:
+        return f"`{tool}`"
+    return "nothing"
 
 
 def _origin(name: str, found: AnsweredStep) -> str:

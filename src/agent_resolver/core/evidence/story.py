@@ -80,7 +80,9 @@ def digest_in(record: AuditRecord, name: str) -> str:
     """The digest that a decision names something by; empty if it does not name it."""
     digests: Any = record.body.get("digests")
     found = digests.get(name) if isinstance(digests, dict) else None
-    return found if isinstance(found, str) else ""
+    if isinstance(found, str):
+        return found
+    return ""
 
 
 def position_of(records: Iterable[AuditRecord]) -> int:

@@ -55,4 +55,6 @@ def _why_not_passed(name: str, count: int, results: tuple[TestResult, ...]) -> s
     failed = sorted(result.message for result in own if not result.passed)
     if failed:
         return f"fails: {failed[0]}"
-    return "" if len(own) >= count else "was not run"
+    if len(own) >= count:
+        return ""
+    return "was not run"
