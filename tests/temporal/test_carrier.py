@@ -11,7 +11,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
-from agent_resolver.engine import EngineRefused, RunResult
+from agent_resolver.engine import EngineRefused, RunResult, temporal_carrier
 from agent_resolver.engine.errors import EngineUnreachable
 from agent_resolver.engine.temporal_carrier import TemporalCarrier
 from agent_resolver.engine.temporal_message import BUILD_ID, WAKE
@@ -43,6 +43,29 @@ def test_a_worker_makes_its_version_the_current_one(server: TemporalServer, tmp_
             client = await client_of(server)
             assert await current_build(client, place_for(server, tmp_path).deployment) == BUILD_ID
             await stage.start(blueprint(*STEPS))
+            assert isinstance(await stage.engine.result("run-1", 20), RunResult)
+
+    asyncio.run(story())
+
+
+def test_without_a_current_version_nothing_is_dispatched(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This is why every worker sets one."""
+
+    async def set_none(*_: object) -> bool:
+        return False
+
+    async def story() -> None:
+        client = await client_of(server)
+        with monkeypatch.context() as patch:
+            patch.setattr(temporal_carrier, "set_current_version", set_none)
+            async with worker(server, tmp_path) as stage:
+                await stage.start(blueprint(*STEPS))
+                await until(lambda: is_running(client, server, tmp_path))
+                assert not isinstance(await stage.engine.result("run-1", 3), RunResult)
+                assert stage.calls() == []
+        async with worker(server, tmp_path) as stage:
             assert isinstance(await stage.engine.result("run-1", 20), RunResult)
 
     asyncio.run(story())

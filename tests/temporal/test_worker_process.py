@@ -18,6 +18,9 @@ from tests.process import eventually
 from tests.temporal.places import client_of
 from tests.temporal_server import TemporalServer
 
+ELSEWHERE = (
+    "import platform, sys; platform.node = lambda: 'elsewhere'; from agent_resolver.cli import main; sys.exit(main())"
+)
 WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_resolver.cli import main; sys.exit(main())"
 
 
@@ -28,9 +31,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: TemporalServer
     return packing_shop(tmp_path, monkeypatch, "temporal")
 
 
-def run_without_temporal(shop: BlueprintProject, *command: str) -> "subprocess.CompletedProcess[str]":
-    """A command in a process where Temporal cannot be imported."""
-    line = [sys.executable, "-c", WITHOUT_TEMPORAL, *command]
+def run_with(program: str, shop: BlueprintProject, *command: str) -> "subprocess.CompletedProcess[str]":
+    """A command in a process that is prepared by a program."""
+    line = [sys.executable, "-c", program, *command]
     return subprocess.run(
         line, cwd=shop.folder, check=False, capture_output=True, text=True, timeout=60, env=os.environ
     )
@@ -71,13 +74,31 @@ def test_a_killed_worker_is_replaced_by_one_that_runs_beside_it(shop: BlueprintP
 
 
 def test_commands_that_only_begin_runs_do_without_temporal(shop: BlueprintProject) -> None:
-    begun = run_without_temporal(shop, "blueprint", "run", "shop.pack_and_send", "--detach", "--trust", "--json")
-    refused = run_without_temporal(shop, "worker", "--kind", "blueprint", "--trust")
+    begun = run_with(WITHOUT_TEMPORAL, shop, "blueprint", "run", "shop.pack_and_send", "--detach", "--trust", "--json")
+    refused = run_with(WITHOUT_TEMPORAL, shop, "worker", "--kind", "blueprint", "--trust")
 
     assert begun.returncode == 0, begun.stderr
     assert json.loads(begun.stdout)["run"]
     assert refused.returncode == 2
     assert "agent-resolver[temporal]" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_worker_on_another_machine_is_refused_while_the_state_is_a_file(shop: BlueprintProject) -> None:
+    """The folder is the same, as a file system that machines share has it."""
+    finished(shop, "blueprint", "run", "shop.order", "--input", '{"item": "lamp"}', "--detach", "--trust")
+    first = agent(shop, "worker", "--trust")
+    wait_for_words(first, "acts as")
+    assert eventually(lambda: only_run(shop)["status"] == "done", 60)
+    refused = run_with(ELSEWHERE, shop, "worker", "--trust")
+    still_works = first.poll() is None
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=60)
+
+    assert still_works
+    assert refused.returncode == 1
+    assert "A worker of another machine" in refused.stderr
+    assert "set `state.url` to a Postgres database" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
