@@ -83,12 +83,12 @@ class PostgresServer:
         """The address of a database, as `state.url` takes it."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self) -> str:
-        """Make an empty database; its address."""
+    def new_database(self, owner: str = "postgres") -> str:
+        """Make an empty database that a role owns; its address for that role."""
         name = f"test_{secrets.token_hex(6)}"
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
-        return self.url(name)
+            connection.execute(f'CREATE DATABASE "{name}" OWNER "{owner}"'.encode())
+        return self.url(name, owner)
 
 
 def _run(program: str, *arguments: str | Path) -> None:

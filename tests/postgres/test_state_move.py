@@ -11,13 +11,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from agent_resolver.project.errors import MoveRefused
 from agent_resolver.project.session import Session
 from agent_resolver.project.state_move import Moved, move_state
-from agent_resolver.schema import LEASES, LEDGER, PENDING, RUNS, AuditKind, LedgerEntry, Record, Run
-from agent_resolver.storage import PostgresAddress, PostgresStore, StateInUse, Transaction, trail_faults
+from agent_resolver.schema import LEASES, LEDGER, PENDING, RUNS, TABLES, AuditKind, LeaseRow, LedgerEntry, Record, Run
+from agent_resolver.storage import PostgresAddress, PostgresStore, Snapshot, StateInUse, Transaction, trail_faults
 from tests.process import eventually
+from tests.storage.conformance import full_row
 
 EXCERPT = {"content": {"card": "4000"}, "tool": "pay"}
 
@@ -116,6 +118,38 @@ def test_a_moved_state_has_every_row_and_the_same_trail(
     assert claimed is not None
     assert claimed.number == number + 1
     assert store.is_gone(owner)
+
+
+def test_rows_of_every_table_are_the_same_after_the_move(tmp_path: Path, url: str) -> None:
+    rows = {table.name: [full_row(table, number) for number in (1, 2)] for table in TABLES}
+
+    def put_all(transaction: Transaction) -> None:
+        for table in TABLES:
+            for row in rows[table.name]:
+                transaction.put(table, row)
+
+    def look(snapshot: Snapshot) -> dict[str, list[Any]]:
+        return {table.name: snapshot.find(table) for table in TABLES}
+
+    with session_in(tmp_path) as session:
+        asyncio.run(session.store.write(put_all))
+        before = session.store.read_now(look)
+    with session_in(tmp_path) as session:
+        found = move_state(session, PostgresAddress(url))
+        store = PostgresStore(PostgresAddress(url), keys=session.keys)
+        after = store.read_now(look)
+        store.close()
+
+    assert {name: count for name, count in found.rows.items() if count} == dict.fromkeys(rows, 2)
+    # No process holds a lease any more, and none works: those of the file had ended.
+    for name, found_rows in before.items():
+        released = [_released(row) for row in found_rows]
+        assert after[name] == released, name
+    assert sum(map(len, before.values())) == 2 * len(TABLES)
+
+
+def _released(row: Any) -> Any:
+    return structs.replace(row, owner="", until=0.0) if isinstance(row, LeaseRow) else row
 
 
 def test_a_state_in_use_is_not_moved(tmp_path: Path, url: str) -> None:

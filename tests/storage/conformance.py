@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
+from msgspec.inspect import NoneType
 
 from agent_resolver.schema import AuditKind, LedgerEntry, PendingAction, Record, Run, Table
 from agent_resolver.storage import Snapshot, Store, Transaction
@@ -107,6 +109,26 @@ def run_row(name: str, **more: Any) -> Run:
     at = "2026-01-01T00:00:00.000Z"
     given = {"status": "running", **more}
     return Run(id=name, kind="agent", trace_id="0" * 32, started_at=at, changed_at=at, **given)
+
+
+def full_row(table: Table[Any], number: int) -> Any:
+    """A row of any table that has something in every column, and in each something else."""
+    fields = msgspec.inspect.type_info(table.row).fields  # type: ignore[attr-defined]
+    return table.row(**{field.name: _value_of(field.type, field.name, number) for field in fields})
+
+
+def _value_of(kind: msgspec.inspect.Type, name: str, number: int) -> Any:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        kind = next(each for each in kind.types if not isinstance(each, NoneType))
+    if isinstance(kind, msgspec.inspect.LiteralType):
+        return kind.values[number % len(kind.values)]
+    return {
+        msgspec.inspect.StrType: f"{name} {number} wörd ✓",
+        msgspec.inspect.BytesType: name.encode() + bytes([0, 255, number]),
+        msgspec.inspect.FloatType: number + 0.1,
+        msgspec.inspect.BoolType: number % 2 == 0,
+        msgspec.inspect.IntType: 2**62 - len(name) - number,
+    }[type(kind)]
 
 
 def record(run: str, number: int = 0) -> Record:

@@ -31,6 +31,7 @@ from agent_resolver.schema import (
     Seal,
     WaitRow,
 )
+from agent_resolver.schema.table import optional_columns
 from agent_resolver.storage import (
     Lease,
     LeaseLost,
@@ -47,6 +48,7 @@ from tests.storage.conformance import (
     action,
     do,
     entry,
+    full_row,
     printed,
     read,
     record,
@@ -100,8 +102,24 @@ def test_a_row_is_got_as_it_was_put(store: Store, other: Store) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.name))
-def test_every_table_can_be_looked_at(store: Store, table: Any) -> None:
+def test_a_row_of_every_table_is_kept_with_each_column(store: Store, other: Store, table: Any) -> None:
+    rows = [full_row(table, number) for number in (1, 2)]
+    bare = structs.replace(full_row(table, 3), **dict.fromkeys(optional_columns(table)))
     assert read(store, lambda snapshot: snapshot.find(table)) == []
+
+    def put(transaction: Transaction) -> None:
+        for row in (*rows, bare):
+            assert transaction.put(table, row)
+
+    write(store, put)
+
+    def look(snapshot: Snapshot) -> list[Any]:
+        return [snapshot.get(table, *table.key_of(row)) for row in (*rows, bare)]
+
+    assert read(other, look) == [*rows, bare]
+    assert len(read(other, lambda snapshot: snapshot.find(table))) == 3
+    assert write(other, lambda transaction: transaction.drop(table, *table.key_of(rows[0])))
+    assert read(store, look) == [None, rows[1], bare]
 
 
 def test_a_row_that_is_put_again_is_the_newer_one_in_its_old_place(store: Store) -> None:
