@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
+from agent_resolver.cli.output import err_warnings
 from agent_resolver.cli.parser import HelpText
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def session_of(options: argparse.Namespace) -> "Session":
         flags=tuple(options.settings),
         trusts=getattr(options, "trust", False),
         is_agent_named=is_named,
+        on_index=err_warnings,
     )
 
 
@@ -176,6 +178,7 @@ def session_here(options: argparse.Namespace) -> "Session":
         environment=os.environ,
         flags=tuple(options.settings),
         trusts=getattr(options, "trust", False),
+        on_index=err_warnings,
     )
 
 

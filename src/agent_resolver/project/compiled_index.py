@@ -117,7 +117,9 @@ class CompiledIndex:
 
 def source_path(path: str, source: SourceFile) -> str:
     """The path that a source of the compiled index at `path` should have."""
-    return os.path.join(os.path.dirname(path), source.path)
+    # Sources are named as seen from the compiled file itself, not from a link to it.
+    place = os.path.realpath(path) if os.path.islink(path) else path
+    return os.path.join(os.path.dirname(place), source.path)
 
 
 def open_compiled(path: str, environment: Mapping[str, str] | None) -> CompiledIndex:

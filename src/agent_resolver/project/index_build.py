@@ -1,6 +1,7 @@
 """Builds a compiled index from JSON indexes and the overlays beside them."""
 
 import os
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -42,7 +43,8 @@ def build_index(
         DuplicateServers: Two files have a server with one id and version.
         FileError: A file cannot be read or written.
     """
-    folder = os.path.dirname(os.path.abspath(output))
+    # What a link leads to is written, and the link is kept.
+    target = os.path.realpath(output)
     sources = []
     # Time and stamps are taken before the files are read, so that a change meanwhile is
     # not missed.
@@ -51,14 +53,14 @@ def build_index(
     for path in paths:
         raw = read_bounded(path, MAX_INDEX_BYTES)
         try:
-            sources.append(read_source(path, _seen_from(folder, path), raw))
+            sources.append(read_source(path, _seen_from(target, path), raw))
         except InvalidIndex as error:
             error.source = path
             raise
     # The reader of a file sees that file alone, so a server that two files have is
     # found only here.
     _refuse_duplicates(sources, paths)
-    write_index_file(output, sources)
+    write_index_file(target, sources, mode=_mode_of(target))
     for path, stamp, source in zip(paths, stamps, sources, strict=True):
         _note_digest(path, stamp, read_at, source.file, environment)
     return BuiltIndex(
@@ -87,9 +89,21 @@ def read_source(path: str, name: str, raw: bytes) -> BuiltFrom:
     )
 
 
-def _seen_from(folder: str, path: str) -> str:
+def _seen_from(target: str, path: str) -> str:
+    # `..` leads out of the folder that a link leads to, so links are followed first. A
+    # source that is a link itself keeps its name, since its overlay lies beside that.
+    folder, name = os.path.split(path)
+    real = os.path.join(os.path.realpath(folder), name)
     # The path goes into the file with slashes, since another system may use the index.
-    return os.path.relpath(os.path.abspath(path), folder).replace(os.sep, "/")
+    return os.path.relpath(real, os.path.dirname(target)).replace(os.sep, "/")
+
+
+def _mode_of(path: str) -> int | None:
+    """The permissions of a file, which one that replaces it gets too; None if there is none."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return None
 
 
 def _refuse_duplicates(sources: Sequence[BuiltFrom], paths: Sequence[str]) -> None:

@@ -82,13 +82,16 @@ class Session:
         trusts: bool = False,
         is_agent_named: bool = False,
         index: bytes | None = None,
+        on_index: Callable[[str, Sequence[Issue]], None] | None = None,
     ) -> None:
         """The session of the agent file at `agent_path`; `trusts` lets the code of its project run this once.
 
         An agent file that the operator named must be there: without it, nothing would govern what it should.
-        `index` is the content of an index that is not written yet.
+        `index` is the content of an index that is not written yet. `on_index` gets the path of the index and what is
+        to be said about it, once for each change.
         """
         self._index = index
+        self._on_index = on_index
         self._index_stamp: Stamp | None = None
         """The stamp of the index when it was read, for one use."""
         self._newest: tuple[tuple[Stamp | None, bytes | None], OpenIndex] | None = None
@@ -125,6 +128,7 @@ class Session:
             environment=self.environment,
             trusts=self._trusts,
             is_agent_named=True,
+            on_index=self._on_index,
         )
         # An agent file may be in a folder with settings of its own, which say nothing
         # about this project.
@@ -247,7 +251,17 @@ class Session:
         # The stamp is taken before the content is read: a change in between then looks
         # like one that came later.
         self._index_stamp = stamp_of(self.index_path)
-        return open_index(self.index_path, self.environment)
+        return self._open_index()
+
+    def _open_index(self) -> OpenIndex:
+        found = open_index(self.index_path, self.environment)
+        if self._on_index is not None:
+            # One index may be opened again by every session of the project.
+            last: dict[str, tuple[Issue, ...]] = self.shared("index issues", dict)
+            if last.get(self.index_path, ()) != found.issues:
+                self._on_index(self.index_path, found.issues)
+            last[self.index_path] = found.issues
+        return found
 
     @property
     def index_content(self) -> bytes:
@@ -320,7 +334,7 @@ class Session:
         # Another stamp need not mean another content: a small file is compared by its
         # bytes before it is parsed again.
         if not is_as_read and not (known == overlay and self._has_same_bytes(index)):
-            index = open_index(self.index_path, self.environment)
+            index = self._open_index()
         self._newest = ((now, overlay), index)
         return index.servers
 
