@@ -191,11 +191,14 @@ def test_the_oldest_caches_are_removed(tmp_path: Path) -> None:
         file = tmp_path / f"index-{number}.db"
         file.write_bytes(bytes(100))
         os.utime(file, (LONG_AGO + number, LONG_AGO + number))
+        (tmp_path / f"index-{number}.db.lock").touch()
+        (tmp_path / f"index-{number}.digest").touch()
     (tmp_path / "catalog-1.db").write_bytes(bytes(1000))
 
     remove_oldest(str(tmp_path), str(tmp_path / "index-0.db"), 250)
 
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["catalog-1.db", "index-0.db", "index-3.db"]
+    kept = [f"index-{number}{end}" for number in (0, 3) for end in (".db", ".db.lock", ".digest")]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["catalog-1.db", *kept]
 
 
 def test_a_digest_is_worked_out_once_for_a_file_that_stays(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -262,6 +263,40 @@ def test_a_writer_that_is_killed_leaves_nothing_that_counts(place: Place) -> Non
     assert write_cache(str(place.index), place.environment)
     assert isinstance(place.open(), CompiledIndex)
     assert ".tmp" not in left_in(place.cache.parent)
+
+
+def test_what_a_writer_of_another_container_left_is_removed_once_it_is_old(place: Place) -> None:
+    """A container ends with its command, and with it the writer; the number of that process means nothing here."""
+    folder = place.cache.parent
+    old, young = folder / ".index-1.db.0badcafe-1-0.tmp", folder / ".index-2.db.0badcafe-1-0.tmp"
+    for file in (old, young):
+        file.write_bytes(bytes(100))
+    os.utime(old, (LONG_AGO, LONG_AGO))
+    assert write_cache(str(place.index), place.environment)
+
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_a_writer_keeps_no_pipe_or_lock_of_the_shell_that_started_the_command(place: Place) -> None:
+    """It goes on after the answer, and a pipe ends for its reader only when no process has it any longer."""
+    place.index.unlink()
+    os.mkfifo(place.index)  # To open it waits for a process that writes.
+    read, write = os.pipe()
+    writer = subprocess.Popen(
+        [sys.executable, "-P", "-m", "agent_resolver.project.index_cache_writer", str(place.index)],
+        env=place.environment,
+        pass_fds=[write],
+    )
+    os.close(write)
+    try:
+        assert select.select([read], [], [], 60) == ([read], [], [])
+        assert os.read(read, 1) == b""
+        assert writer.poll() is None
+    finally:
+        os.close(read)
+        writer.kill()
+        writer.wait()
 
 
 def test_a_disk_that_is_full_leaves_no_cache_and_no_word(place: Place) -> None:

@@ -31,10 +31,13 @@ except ImportError:  # Windows has no such locks.
     fcntl = None
 
 _MOST_SECONDS: Final = 600
+_MOST_DESCRIPTORS: Final = 65_536
 
 
 def main() -> None:
     """Write one cache, as unobtrusively as can be."""
+    # A shell may have handed on a lock or a pipe of its own, which another process waits for.
+    os.closerange(3, _MOST_DESCRIPTORS)
     with suppress(OSError):
         os.nice(19)
     # No person watches this process, so the system ends it if it hangs.
@@ -68,6 +71,7 @@ def write_cache(path: str, environment: Mapping[str, str]) -> bool:
 
 
 def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
+    remove_left_behind(os.path.dirname(target))
     # The time is taken before the file is read: a change during the reading then counts
     # as a later one.
     read_at = time.time_ns()
@@ -87,21 +91,37 @@ def _write(path: str, target: str, environment: Mapping[str, str]) -> bool:
     return True
 
 
+def remove_left_behind(folder: str) -> None:
+    """Remove what writers left that were ended before their time, as where a container goes after the answer.
+
+    Their numbers mean other processes here, or none; their files are older than any writer lives.
+    """
+    oldest = time.time() - 2 * _MOST_SECONDS
+    with suppress(OSError), os.scandir(folder) as entries:
+        for each in entries:
+            is_temporary = each.name.startswith(".index-") and each.name.endswith(".tmp")
+            if is_temporary and each.stat(follow_symlinks=False).st_mtime < oldest:
+                os.unlink(each.path)
+
+
 def remove_oldest(folder: str, newest: str, most: int = MAX_CACHE_BYTES) -> None:
     """Remove the caches that were not used for longest, until the others take at most so many bytes; never `newest`."""
     with os.scandir(folder) as entries:
-        found = [
-            (each.stat().st_mtime_ns, each.path, each.stat().st_size)
-            for each in entries
-            if _is_cache(each.name)
-        ]
+        caches = [each for each in entries if _is_cache(each.name)]
+    # Other processes remove caches too, so one may be gone by now.
+    found = []
+    for each in caches:
+        with suppress(OSError):
+            status = each.stat()
+            found.append((status.st_mtime_ns, each.path, status.st_size))
     total = sum(size for _, _, size in found)
     for _, path, size in sorted(found):
         if total <= most:
             return
         if path != newest:
-            with suppress(OSError):
-                os.unlink(path)
+            for name in (path, f"{path}.lock", f"{path.removesuffix('.db')}.digest"):
+                with suppress(OSError):
+                    os.unlink(name)
             total -= size
 
 
