@@ -1,6 +1,9 @@
 """`agent index build`, and what commands say of a compiled index that is old."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,13 +117,90 @@ def test_a_changed_source_is_in_the_json_and_refused_by_strict(project: Path, ru
     assert run("resolve", "--index", "mcp.index.db", "--strict").code == 1
 
 
-def test_every_command_says_that_a_source_has_changed(project: Path, run: Run) -> None:
+def test_a_workspace_with_a_changed_source_fails_a_check(project: Path, run: Run) -> None:
     run("index", "build")
-    run("resolve", "--index", "mcp.index.db")
+    run("resolve", "--workspace", "--index", "mcp.index.db")
+    assert run("resolve", "--workspace", "--check", "--index", "mcp.index.db").code == 0
     change_source(project)
 
-    for command in (("verify",), ("discover",), ("why", "reporting"), ("tree",), ("index", "list")):
-        assert "was built from" in run(*command, "--index", "mcp.index.db").stderr, command
+    assert run("resolve", "--workspace", "--index", "mcp.index.db").code == 0
+    assert run("resolve", "--workspace", "--check", "--index", "mcp.index.db").code == 1
+
+
+def test_a_link_to_a_compiled_index_has_the_sources_of_the_file(project: Path, run: Run) -> None:
+    """They lie beside the file, and what lies beside the link says nothing about it."""
+    shared = project / "shared"
+    shared.mkdir()
+    (project / "mcp.index.json").rename(shared / "mcp.index.json")
+    run("index", "build", "shared/mcp.index.json")
+    (project / "mcp.index.json").write_text("[]")
+    (project / "mcp.index.db").symlink_to("shared/mcp.index.db")
+    assert run("discover", "--index", "mcp.index.db").stderr == ""
+    assert "shared/mcp.index.json:" in run("index", "show", "acme-reporting", "--index", "mcp.index.db").stdout
+    change_source(shared)
+
+    assert run("resolve", "--index", "mcp.index.db", "--check").code == 1
+    assert "was built from" in run("discover", "--index", "mcp.index.db").stderr
+
+
+@pytest.mark.parametrize("linked", ["output", "source"])
+def test_a_build_through_a_linked_folder_finds_its_sources_again(project: Path, run: Run, linked: str) -> None:
+    deep = project / "some" / "where"
+    deep.mkdir(parents=True)
+    (project / "link").symlink_to(deep)
+    source, output = "mcp.index.json", "link/mcp.index.db"
+    if linked == "source":
+        (project / source).rename(deep / source)
+        source, output = f"link/{source}", "mcp.index.db"
+    run("index", "build", source, "-o", output)
+    assert run("discover", "--index", output).stderr == ""
+    change_source(project if linked == "output" else deep)
+
+    assert "was built from" in run("discover", "--index", output).stderr
+
+
+def test_a_build_keeps_a_link_and_the_permissions_of_the_file(project: Path, run: Run) -> None:
+    run("index", "build", "-o", "real.db")
+    (project / "real.db").chmod(0o600)
+    (project / "link.db").symlink_to("real.db")
+    change_source(project)
+    before = (project / "real.db").read_bytes()
+    assert run("index", "build", "-o", "link.db").code == 0
+
+    assert (project / "link.db").is_symlink()
+    assert (project / "real.db").read_bytes() != before
+    assert (project / "real.db").stat().st_mode & 0o777 == 0o600
+
+
+BUILDING = """\
+import os, signal, sys
+from agent_resolver.cli import main
+if sys.argv[1] == "killed":
+    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(main(["index", "build"]))
+"""
+
+
+def test_a_build_that_is_killed_leaves_the_index_that_was_there(project: Path, run: Run) -> None:
+    run("index", "build")
+    before = (project / "mcp.index.db").read_bytes()
+    change_source(project)
+    killed = subprocess.run([sys.executable, "-c", BUILDING, "killed"], cwd=project, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (project / "mcp.index.db").read_bytes() == before
+    assert len(list(project.glob(".mcp.index.db.*"))) == 1
+
+    run("index", "build")
+    assert run("discover", "--index", "mcp.index.db").stderr == ""
+    assert not list(project.glob(".mcp.index.db.*"))
+
+
+def test_several_builds_at_once_leave_one_whole_index(project: Path, run: Run) -> None:
+    builds = [subprocess.Popen([sys.executable, "-c", BUILDING, "whole"], cwd=project) for _ in range(3)]
+    assert [each.wait() for each in builds] == [0, 0, 0]
+
+    assert run("validate", "--index", "mcp.index.db").code == 0
+    assert sorted(each.name for each in project.iterdir()) == ["agents.md", "mcp.index.db", "mcp.index.json"]
 
 
 def test_a_compiled_index_alone_is_enough(project: Path, run: Run) -> None:

@@ -42,6 +42,7 @@ COMMANDS = (
     ("index", "list", "--json"),
     ("diff", "agents.lock", "agents.lock", "--json"),
 )
+USAGE = 2
 WRITTEN = ("agents.lock", "agents.resolution.json", "agents.report.html")
 
 
@@ -151,7 +152,10 @@ OTHER_COMMANDS = (
     ("export", "--format", "spdx"),
     ("catalog", "list", "--json"),
     ("catalog", "check"),
-    ("plan", "--json"),
+    ("catalog", "search", "agent", "--json"),
+    ("catalog", "show", "my-analytics-agent", "--json"),
+    ("catalog", "stats", "--json"),
+    ("plan", "--all", "--json"),
     ("tools", "list", "--json"),
     ("doctor", "--json"),
 )
@@ -180,9 +184,27 @@ def test_every_other_command_has_one_answer_in_every_form(
     assert write_cache("mcp.index.json", os.environ)
     monkeypatch.setenv("AGENT_INDEX_CACHE", "true")
 
-    assert "unrecognized arguments" not in as_json[2]
+    assert as_json[0] != USAGE, as_json
     assert as_compiled == as_json
     assert answer("mcp.index.json") == as_json
+
+
+CHANGED = "`mcp.index.json` is not what `mcp.index.db` was built from"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *OTHER_COMMANDS], ids=" ".join)
+def test_every_command_says_once_that_a_source_has_changed(project: Path, run: Run, command: tuple[str, ...]) -> None:
+    run("index", "build")
+    run("resolve")
+    index = ("--new-index", "mcp.index.db") if command[0] == "diff" else ("--index", "mcp.index.db")
+    assert CHANGED not in run(*command, *index).stderr
+    with (project / "mcp.index.json").open("a") as file:
+        file.write("\n")
+    ran = run(*command, *index)
+    # Validation reports what it finds where it reports everything else.
+    said = ran.stdout + ran.stderr if command[0] == "validate" else ran.stderr
+
+    assert said.count("was built from") == 1, ran
 
 
 def test_no_command_that_takes_an_index_is_left_out() -> None:
@@ -196,7 +218,7 @@ GROUPS = {"index", "catalog", "tools", "runs", "task", "eval", "blueprint", "wor
 WORKS_ON_JSON = {("index", "probe"), ("index", "sync"), ("tools", "accept")}
 SAME_SESSION = {
     *(("blueprint", name) for name in ("check", "run", "show")),
-    *(("catalog", name) for name in ("lint", "search", "show", "stats")),
+    ("catalog", "lint"),
     *(("runs", name) for name in ("replay", "resume")),
     *(("task", name) for name in ("resume", "run", "start")),
     *(("tools", name) for name in ("call", "show")),
