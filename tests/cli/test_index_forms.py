@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
+from agent_resolver import parse_index, resolve, servers_of
 from agent_resolver.cli.app import build_parser
 from agent_resolver.project import open_index as opening
 from agent_resolver.project.index_cache_writer import write_cache
+from agent_resolver.schema.agent_file import read_agent_file
+from agent_resolver.schema.index_reader import read_index
 from tests.conftest import Run
+from tests.core.strategies import Case, narrow_cases, solvable_cases
 from tests.core.test_scenarios import (
     AGENT,
     SCENARIOS,
@@ -25,6 +30,7 @@ from tests.core.test_scenarios import (
     load,
     name,
 )
+from tests.index_files import index_bytes
 from tests.strategies import agents, indexes
 
 COMMANDS = (
@@ -117,22 +123,37 @@ def test_scenarios_are_found() -> None:
     assert len(TO_RESOLVE) > 100
 
 
-@settings(
+ANY = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
     max_examples=15,
     deadline=None,
 )
+
+
+@ANY
 @given(agent=agents(), index=indexes())
 def test_any_project_has_one_answer_in_every_form(
     agent: dict[str, Any], index: list[Any], folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = json.dumps(index, ensure_ascii=False, default=str).encode()
     text = f"---\n{json.dumps(agent, ensure_ascii=False, default=str)}\n---\n".encode()
-    (folder / "mcp.index.json").write_bytes(raw)
-    if run("validate", "--index", "mcp.index.json", "--agents", "none.md").code == 1:
-        return
-    if run("index", "build", "-o", "mcp.index.db").code == 0:
-        compare_forms(run, folder, (text, raw), monkeypatch)
+    assume(read_index(raw).value is not None)
+    compare_forms(run, folder, (text, raw), monkeypatch)
+
+
+@ANY
+@given(case=solvable_cases() | narrow_cases)
+def test_any_project_that_resolves_has_one_lock_in_every_form(
+    case: Case, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those above hardly ever do."""
+    written = json.dumps(msgspec.to_builtins(case.agent), ensure_ascii=False)
+    text = f"---\n{written}\n---\n".encode()
+    assume(read_agent_file(text).agent == case.agent)
+    assume(resolve(case.agent, servers_of(parse_index(index_bytes(case.servers)))).success)
+    compare_forms(run, folder, (text, index_bytes(case.servers)), monkeypatch)
+
+    assert (folder / "agents.lock").exists()
 
 
 OTHER_COMMANDS = (
