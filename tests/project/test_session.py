@@ -458,3 +458,23 @@ def test_an_overlay_of_another_user_is_refused_beside_every_form_of_index(
 
     with pytest.raises(ForeignFile, match=r"mcp.overlay.yaml` belongs to the user"):
         _ = opened().lockfile
+
+
+def test_a_compiled_index_that_changes_is_read_again_and_its_warnings_are_given_once(project: Path, run: Run) -> None:
+    """A server may run for days, and the index be built meanwhile."""
+    assert run("index", "build").code == 0
+    given: list[tuple[str, int]] = []
+    session = Session(
+        "agents.md", "mcp.index.db", environment={}, on_index=lambda path, issues: given.append((path, len(issues)))
+    )
+    assert len(session.servers_now()) == 2
+    entries = json.loads((project / "mcp.index.json").read_text())
+    (project / "mcp.index.json").write_text(json.dumps(entries[:1]))
+    (project / "mcp.index.db").touch()
+    for member in (session, session.for_agent("agents.md"), session.for_agent("agents.md")):
+        assert len(member.servers_now()) == 2
+    assert given == [("mcp.index.db", 1)]
+    assert run("index", "build").code == 0
+
+    assert len(session.servers_now()) == 1
+    assert given == [("mcp.index.db", 1), ("mcp.index.db", 0)]

@@ -3,8 +3,10 @@
 import os
 import random
 import sqlite3
+import sys
 import tracemalloc
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
@@ -105,6 +107,37 @@ def test_a_file_that_is_replaced_is_read_to_its_end(tmp_path: Path) -> None:
 
     assert [choices(servers, number) for number in range(20)] == right
     assert [choices(open_compiled(str(path), None).servers, number) for number in range(20)] != right
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 0.95])
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(path: Path, share: float) -> None:
+    """Where a file is mapped into memory, reading behind its end ends the program."""
+    compile_bytes(index_bytes(many(3000)), str(path))
+    index = open_compiled(str(path), None)
+    assert index.servers.offering(NEEDS[0].category)
+    os.truncate(path, int(path.stat().st_size * share))
+
+    with pytest.raises(UnusableIndex, match="damaged"):
+        list(index.servers)
+
+
+def test_threads_that_share_an_index_do_not_mix_their_answers(path: Path) -> None:
+    """A server answers several clients at once, of one index."""
+    compile_bytes(index_bytes(shuffled(1)), str(path))
+    right = [choices(open_compiled(str(path), None).servers, number) for number in range(60)]
+    shared = open_compiled(str(path), None).servers
+
+    def ask(first: int) -> list[list[str]]:
+        return [choices(shared, (first + number) % 60) for number in range(60)]
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            for first, found in enumerate(pool.map(ask, range(6))):
+                assert found == right[first:] + right[:first]
+    finally:
+        sys.setswitchinterval(switching)
 
 
 # Damage of more than a bit --------------------------------------------------------------------------------------------
