@@ -99,7 +99,9 @@ def remove_left_behind(folder: str) -> None:
     oldest = time.time() - 2 * _MOST_SECONDS
     with suppress(OSError), os.scandir(folder) as entries:
         for each in entries:
-            is_temporary = each.name.startswith(".index-") and each.name.endswith(".tmp")
+            is_temporary = each.name.startswith(".index-") and each.name.endswith(
+                ".tmp"
+            )
             if is_temporary and each.stat(follow_symlinks=False).st_mtime < oldest:
                 os.unlink(each.path)
 
