@@ -460,7 +460,7 @@ def test_an_overlay_of_another_user_is_refused_beside_every_form_of_index(
         _ = opened().lockfile
 
 
-def test_a_compiled_index_that_changes_is_read_again_and_its_warnings_are_given_once(project: Path, run: Run) -> None:
+def test_a_compiled_index_that_changes_is_read_again_and_warns_once(project: Path, run: Run) -> None:
     """A server may run for days, and the index be built meanwhile."""
     assert run("index", "build").code == 0
     given: list[tuple[str, int]] = []
