@@ -1,5 +1,6 @@
 """The cache of a large JSON index where another user, another process, the disk or the clock is against it."""
 
+import json
 import os
 import random
 import select
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -246,6 +248,57 @@ def test_an_index_with_errors_starts_no_process(place: Place) -> None:
         place.open()
 
     assert index_cache._wanted == {}
+
+
+CHANGER = """\
+import os, sys, time
+path, counts, how = sys.argv[1:]
+whole = open(path, "rb").read()
+count = os.open(counts, os.O_WRONLY)
+for number in range(1, 300):
+    os.pwrite(count, number.to_bytes(4, "little"), 4)  # From here on it may be there,
+    content = whole.replace(b"000000", b"%06d" % number)
+    name = path if how == "in place" else path + ".new"
+    file = os.open(name, os.O_WRONLY | os.O_CREAT)
+    os.pwrite(file, content, 0)
+    os.close(file)
+    os.utime(name, (1_600_000_000, 1_600_000_000))
+    os.replace(name, path)
+    os.pwrite(count, number.to_bytes(4, "little"), 0)  # and from here on nothing older may.
+    time.sleep(number % 4 * 0.003 if number % 16 else 0.2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["in place", "replaced"])
+def test_an_index_that_never_stays_is_never_answered_from_an_old_cache(
+    place: Place, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each content has the size and the time of the one before; only the time of the change tells, and the digest."""
+    entry = {"version": "1", "endpoint": "https://000000.example", "categories": ["c"], "scopes": ["s"]}
+    place.index.write_text(json.dumps([{**entry, "id": f"s{number}"} for number in range(30)]))
+    counts = tmp_path / "counts"
+    counts.write_bytes(bytes(8))
+    # Shorter than the longest pauses, so that times decide too; no clock of a file system is as coarse.
+    monkeypatch.setattr(index_cache, "_TICK_NS", 50_000_000)
+    seen: list[str] = []
+    with subprocess.Popen([sys.executable, "-c", CHANGER, str(place.index), str(counts), how]) as changer:
+        while changer.poll() is None:
+            with suppress(ResolverError):
+                write_cache(str(place.index), place.environment)
+            for _ in range(10):
+                least = int.from_bytes(counts.read_bytes()[:4], "little")
+                try:
+                    index = place.open()
+                    found = {int(server.endpoint[8:14]) for server in index.servers}
+                except ResolverError:  # It changed while it was read.
+                    continue
+                most = int.from_bytes(counts.read_bytes()[4:], "little")
+                assert len(found) == 1
+                assert least <= found.pop() <= most
+                seen.append(type(index).__name__)
+
+    assert {"JsonIndex", "CompiledIndex"} <= set(seen)
 
 
 # The process that writes ----------------------------------------------------------------------------------------------
