@@ -36,7 +36,8 @@ _MOST_DESCRIPTORS: Final = 65_536
 
 def main() -> None:
     """Write one cache, as unobtrusively as can be."""
-    # A shell may have handed on a lock or a pipe of its own, which another process waits for.
+    # A shell may have handed on a lock or a pipe of its own, which another process
+    # waits for.
     os.closerange(3, _MOST_DESCRIPTORS)
     with suppress(OSError):
         os.nice(19)
@@ -99,9 +100,8 @@ def remove_left_behind(folder: str) -> None:
     oldest = time.time() - 2 * _MOST_SECONDS
     with suppress(OSError), os.scandir(folder) as entries:
         for each in entries:
-            is_temporary = each.name.startswith(".index-") and each.name.endswith(
-                ".tmp"
-            )
+            name = each.name
+            is_temporary = name.startswith(".index-") and name.endswith(".tmp")
             if is_temporary and each.stat(follow_symlinks=False).st_mtime < oldest:
                 os.unlink(each.path)
 
