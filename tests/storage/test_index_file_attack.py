@@ -232,6 +232,14 @@ def test_a_row_with_other_content_is_an_error(path: Path, statement: str) -> Non
         answers_of(str(path), NEEDS)
 
 
+@pytest.mark.parametrize("count", [-1, 2**33, 2**63, 2**64, 1.5, "5", None])
+def test_a_count_that_cannot_be_one_is_an_error(path: Path, count: object) -> None:
+    change_about(path, servers=count)
+
+    with pytest.raises(UnusableIndex, match="damaged"):
+        open_compiled(str(path), None)
+
+
 def test_an_entry_that_is_nested_too_deeply_is_an_error(path: Path) -> None:
     """A reader that runs out of stack says so in another way than one that finds a fault."""
     body = b'{"id":"server-00000","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"

@@ -53,6 +53,7 @@ _ROWS: Final = {
     "place": "SELECT places, checksum FROM place WHERE number = ?",
 }
 _MOST_BLOCKS: Final = 64
+_MOST_ENTRIES: Final = 1 << 32
 _UNRESERVED: Final = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/"
 )
@@ -157,7 +158,11 @@ class IndexTables:
     def _read_about(self) -> About:
         with self.reading():
             (content,) = self._row("about", 0)
-            return msgspec.json.decode(content, type=About)
+            about = msgspec.json.decode(content, type=About)
+            # Entries are numbered in four bytes, and `len` takes no other count either.
+            if not 0 <= about.servers <= _MOST_ENTRIES:
+                raise _Damaged
+            return about
 
     def _row(self, table: str, number: int) -> tuple[Any, ...]:
         """A row without its check, once that was made; texts as bytes come from `_parts`."""
