@@ -34,7 +34,8 @@ class Fed(Struct):
 
     runs: dict[str, Job] = {}
     """The runs whose start was acknowledged, by their ids."""
-    tasks: list[str] = []
+    tasks: dict[str, str] = {}
+    """The order of each task whose start was acknowledged, by the id of the task."""
     lost_answers: int = 0
     """How many starts failed or were not acknowledged, and were tried again as another one."""
 
@@ -107,11 +108,11 @@ class Feeder:
 
     async def _give_commands(self, numbers: Iterator[int], pause: float) -> None:
         for number in numbers:
-            words = f"Reserve order T-{number} and then ship order T-{number}"
-            await asyncio.to_thread(self._command, words, is_killed=number % _KILLED_COMMANDS == 0)
+            await asyncio.to_thread(self._command, f"T-{number}", is_killed=number % _KILLED_COMMANDS == 0)
             await asyncio.sleep(pause * self._random.uniform(0, 2))
 
-    def _command(self, words: str, *, is_killed: bool) -> None:
+    def _command(self, order: str, *, is_killed: bool) -> None:
+        words = f"Reserve order {order} and then ship order {order}"
         command = [str(AGENT), "task", "start", words, "--trust", "--json"]
         process = subprocess.Popen(
             command, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -123,6 +124,6 @@ class Feeder:
             process.communicate()
             return
         try:
-            self.fed.tasks.append(str(json.loads(printed)["task_id"]))
+            self.fed.tasks[str(json.loads(printed)["task_id"])] = order
         except (ValueError, KeyError):
             self.fed.lost_answers += 1

@@ -1,6 +1,8 @@
 """How a process commits to Postgres: together with its own pieces of work, and beside those of other processes."""
 
 import asyncio
+import os
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.process import comes_true
 from tests.storage.conformance import action, do, read, record, run_row, write
 
 MANY = 200
+_PROBES = ("idle", "interval", "count")
 
 
 def seal_number(store: PostgresStore) -> int:
@@ -87,6 +90,22 @@ def test_a_process_has_one_session_that_writes_one_that_reads_and_one_that_liste
 
         counting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'"
         assert connection.execute(counting).fetchone() == (3,)
+
+
+def test_a_server_or_process_that_is_gone_without_a_word_is_noticed_within_a_minute(url: str) -> None:
+    """Also by the session that only listens: without probes of its own it would wait for words for hours."""
+    bounds = {socket.SO_KEEPALIVE: 1}
+    probes = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 3, socket.TCP_USER_TIMEOUT: 40_000}
+    with opened(url) as store:
+        write(store, append(1))
+        assert numbers(store) == [1]
+        for session in (store.database._writing, store.database._reading, store._watch._connection):
+            assert session is not None
+            with socket.socket(fileno=os.dup(session.raw.fileno())) as line:
+                assert {each: line.getsockopt(socket.SOL_SOCKET, each) for each in bounds} == bounds
+                assert {each: line.getsockopt(socket.IPPROTO_TCP, each) for each in probes} == probes
+            shown = [session.execute(f"SHOW tcp_keepalives_{name}").fetchone()[0] for name in _PROBES]
+            assert shown == ["20", "10", "3"], "the server looks as often for the process"
 
 
 def test_processes_that_need_rows_of_each_other_do_not_stop_each_other(server: PostgresServer, url: str) -> None:
