@@ -1,11 +1,18 @@
-"""A worker whose Postgres is killed under it: its probes say so, and its runs go on once the server is there again."""
+"""A worker whose Postgres is killed or frozen: its probes say so, and its runs go on once the server is there again."""
 
 import json
+import os
 import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.integration.test_worker_probe import address_of, get, scrape
-from tests.postgres_server import postgres_server
+from tests.postgres_server import PostgresServer, postgres_server
 from tests.process import eventually
 from tests.worker_project import WorkerProject, wait_until
 
@@ -14,35 +21,83 @@ def reason(url: str) -> str:
     return str(json.loads(get(f"{url}/readyz")[1]).get("reason", ""))
 
 
-def test_a_worker_is_alive_and_not_ready_while_postgres_is_away(tmp_path: Path) -> None:
-    (tmp_path / "shared").mkdir()
-    with postgres_server() as server:
-        variables = {
-            "AGENT_STATE_URL": server.new_database(),
-            "AGENT_STATE_KEY_ENV": "STATE_KEY",
-            "STATE_KEY": secrets.token_hex(32),
-            "AGENT_ENGINE_KIND": "memory",
-        }
-        project = WorkerProject(tmp_path / "project", tmp_path / "shared", **variables)
-        project.begin_blueprints("a", "b")
-        worker = project.start("worker", "--trust", "--http", "127.0.0.1:0", "--json")
-        try:
-            url = address_of(worker)
-            assert get(f"{url}/readyz")[0] == 200
-            assert eventually(lambda: sorted(project.begun(worker.pid)) == ["a-1", "b-1"], 60), project.notes
-            server.kill()
-            assert eventually(lambda: get(f"{url}/readyz")[0] == 503, 90)
-            assert get(f"{url}/healthz")[0] == 200
-            assert worker.poll() is None
-            assert "STATE_KEY" not in reason(url)
-            server.start()
-            assert eventually(lambda: get(f"{url}/readyz")[0] == 200, 90), reason(url)
-            project.let_go()
-            wait_until(project, {"blueprint": ["done", "done"]})
-            assert scrape(url)["runs", "done"] == 2.0
-        finally:
-            worker.kill()
-            worker.communicate(timeout=60)
+STUCK_SECONDS = 6.0
+SOON_STUCK = f"""\
+import sys
+from agent_resolver.server import metric
+metric._STUCK_SECONDS = {STUCK_SECONDS}
+from agent_resolver.cli import main
+sys.exit(main())
+"""
+"""The command, with less patience for a loop that does not turn than the real minute."""
 
-        assert project.done == ["a-1", "a-2", "b-1", "b-2"]
-        assert project.agent("audit", "verify", "--trust").startswith("✓")
+
+@contextmanager
+def working(folder: Path, server: PostgresServer) -> Iterator[tuple[WorkerProject, "subprocess.Popen[str]", str]]:
+    """A worker in the middle of two runs, and the address of its probes."""
+    (folder / "shared").mkdir()
+    variables = {
+        "AGENT_STATE_URL": server.new_database(),
+        "AGENT_STATE_KEY_ENV": "STATE_KEY",
+        "STATE_KEY": secrets.token_hex(32),
+        "AGENT_ENGINE_KIND": "memory",
+    }
+    project = WorkerProject(folder / "project", folder / "shared", **variables)
+    project.begin_blueprints("a", "b")
+    command = [sys.executable, "-c", SOON_STUCK, "worker", "--trust", "--http", "127.0.0.1:0", "--json"]
+    pipe = subprocess.PIPE
+    worker = subprocess.Popen(
+        command, cwd=project.folder, env=project.environment, stdout=pipe, stderr=pipe, encoding="utf-8"
+    )
+    try:
+        url = address_of(worker)
+        assert get(f"{url}/readyz")[0] == 200
+        assert eventually(lambda: sorted(project.begun(worker.pid)) == ["a-1", "b-1"], 60), project.notes
+        yield project, worker, url
+    finally:
+        worker.kill()
+        worker.communicate(timeout=60)
+
+
+def check_end(project: WorkerProject, url: str) -> None:
+    """Both runs come to their end, in the same worker."""
+    assert eventually(lambda: get(f"{url}/readyz")[0] == 200, 90), reason(url)
+    project.let_go()
+    wait_until(project, {"blueprint": ["done", "done"]})
+    assert scrape(url)["runs", "done"] == 2.0
+    assert project.done == ["a-1", "a-2", "b-1", "b-2"]
+    assert project.agent("audit", "verify", "--trust").startswith("✓")
+
+
+def test_a_worker_is_alive_and_not_ready_while_postgres_is_away(tmp_path: Path) -> None:
+    with postgres_server() as server, working(tmp_path, server) as (project, worker, url):
+        server.kill()
+        assert eventually(lambda: get(f"{url}/readyz")[0] == 503, 90)
+        assert get(f"{url}/healthz")[0] == 200
+        assert worker.poll() is None
+        assert "STATE_KEY" not in reason(url)
+        server.start()
+        check_end(project, url)
+
+
+def test_a_worker_is_alive_and_not_ready_while_postgres_is_frozen(tmp_path: Path) -> None:
+    """Its look at the state takes as long as that; to start it again would only lose the calls under way."""
+    with postgres_server() as server, working(tmp_path, server) as (project, worker, url):
+        frozen = server.process_ids()
+        tell_all(frozen, signal.SIGSTOP)
+        try:
+            assert eventually(lambda: reason(url) == "state_slow", 60)
+            end = time.monotonic() + 2 * STUCK_SECONDS
+            while time.monotonic() < end:
+                assert get(f"{url}/healthz")[0] == 200
+                time.sleep(0.5)
+            assert reason(url) == "state_slow"
+        finally:
+            tell_all(frozen, signal.SIGCONT)
+        check_end(project, url)
+        assert worker.poll() is None
+
+
+def tell_all(processes: list[int], number: int) -> None:
+    for each in processes:
+        os.kill(each, number)

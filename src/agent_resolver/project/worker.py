@@ -10,11 +10,11 @@ import random
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -272,7 +272,9 @@ class ProjectWorker:
             self._changed.clear()
             self.turned_at = time.monotonic()
             try:
-                await self._take_ready(scans=loop.time() >= self._next_scan)
+                await self._turning(
+                    self._take_ready(scans=loop.time() >= self._next_scan)
+                )
             except (FileError, OSError) as error:
                 # A state that cannot be used now may be usable later.
                 self.counts.state_errors += 1
@@ -282,6 +284,19 @@ class ProjectWorker:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
         await self._end()
+
+    async def _turning(self, look: Coroutine[Any, Any, None]) -> None:
+        """Wait for a look at the state, however long the state takes: then it is not this loop that is stuck.
+
+        A process that were started again for it would only lose the calls that are under way.
+        """
+        looking = asyncio.create_task(look)
+        try:
+            while not (await asyncio.wait({looking}, timeout=LOOK_SECONDS))[0]:
+                self.turned_at = time.monotonic()
+            await looking
+        finally:
+            looking.cancel()
 
     async def _end(self) -> None:
         if self._driven:
