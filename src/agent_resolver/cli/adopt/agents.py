@@ -1,4 +1,4 @@
-"""The execution of `agent adopt --agents`."""
+"""Runs `agent adopt --agents`."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The execution of `agent adopt` for client configurations."""
+"""Runs `agent adopt` on client configurations."""
 
 import argparse
 import asyncio

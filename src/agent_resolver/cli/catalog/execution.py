@@ -1,4 +1,4 @@
-"""The execution of the commands below `agent catalog`."""
+"""Runs the commands below `agent catalog`."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The execution of `agent inbox`."""
+"""Runs `agent inbox`."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The execution of `agent index probe`."""
+"""Runs `agent index probe`."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The execution of `agent init`."""
+"""Runs `agent init`."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The execution of `agent plan`."""
+"""Runs `agent plan`."""
 
 import argparse
 from typing import Any, Final

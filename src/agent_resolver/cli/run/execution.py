@@ -1,4 +1,4 @@
-"""The execution of `agent run`."""
+"""Runs `agent run`."""
 
 import argparse
 import asyncio

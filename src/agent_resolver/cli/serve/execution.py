@@ -1,4 +1,4 @@
-"""The execution of `agent serve`."""
+"""Runs `agent serve`."""
 
 import argparse
 import gc

@@ -1,4 +1,4 @@
-"""The execution of `agent tools certify`."""
+"""Runs `agent tools certify`."""
 
 import argparse
 from typing import TYPE_CHECKING

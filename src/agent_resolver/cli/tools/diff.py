@@ -1,4 +1,4 @@
-"""The execution of `agent tools diff`."""
+"""Runs `agent tools diff`."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The execution of `agent tools`, apart from its declaration, because it needs the extra `tools`."""
+"""Runs `agent tools`; apart from its declaration, because it needs the extra `tools`."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The execution of `agent tools manifest`."""
+"""Runs `agent tools manifest`."""
 
 import argparse
 import os
