@@ -1,4 +1,4 @@
-"""What an agent file that states no capabilities is taken to be able to do."""
+"""Derives the capabilities of an agent file that states none."""
 
 import re
 from itertools import pairwise
@@ -46,8 +46,9 @@ def derived_capabilities(description: str) -> tuple[str, ...]:
     Two neighbours count as one word with a hyphen, so that `code review` is `code-review`.
     """
     words = _WORD.findall(description.lower())
-    pairs = [f"{one}-{other}" for one, other in pairwise(words)]
-    parts = [part for word in words for part in (word, *re.split("[-/]", word))]
-    return tuple(
-        sorted({SYNONYMS.get(word, word) for word in (*parts, *pairs)} & WORDS)
-    )
+    named = [f"{one}-{other}" for one, other in pairwise(words)]
+    for word in words:
+        named.append(word)
+        named += re.split("[-/]", word)
+    meant = {SYNONYMS.get(word, word) for word in named}
+    return tuple(sorted(meant & WORDS))

@@ -264,20 +264,19 @@ class Catalog:
         """The roles of every root by the agent that plays each; the first root wins."""
         paths = [os.path.join(root, ROLES_FILE) for root in self.roots]
         seen = list(map(identity_of, paths))
-        if seen != self._roles_seen:
-            self._role_issues, self._role_files = [], {}
-            roles: dict[str, Role] = {}
-            for path, is_there in zip(paths, seen, strict=True):
-                if is_there:
-                    found, issues = _roles_of(path)
-                    roles = {**found, **roles}
-                    self._role_files = {
-                        **dict.fromkeys(found, path),
-                        **self._role_files,
-                    }
-                    self._role_issues += [Finding(path, issue) for issue in issues]
-            self._known_roles, self._roles_seen = roles, seen
-        return self._known_roles
+        if seen == self._roles_seen:
+            return self._known_roles
+        self._role_issues, self._role_files = [], {}
+        roles: dict[str, Role] = {}
+        for path, is_there in zip(paths, seen, strict=True):
+            if not is_there:
+                continue
+            found, issues = _roles_of(path)
+            roles = found | roles
+            self._role_files = dict.fromkeys(found, path) | self._role_files
+            self._role_issues += [Finding(path, issue) for issue in issues]
+        self._known_roles, self._roles_seen = roles, seen
+        return roles
 
     def _basis(self, roles: dict[str, Role]) -> str:
         """All that a listing depends on but the agent files."""
@@ -535,7 +534,8 @@ class Catalog:
             row = self._row(uri)
             if row is None:
                 break
-            listed_at, key, seen, encoded = row[0], (row[1], row[2]), row[3:6], row[6]
+            listed_at, root, below, *identity, encoded = row
+            key, seen = (root, below), tuple(identity)
             path = self._path(key)
             if self._identity(path) == seen and self._is_inside(path, key[0]):
                 try:
@@ -569,12 +569,11 @@ class Catalog:
         return rows[0] if rows else None
 
     def _is_inside(self, path: str, root: int) -> bool:
-        """Whether a file is where it seems to be: a folder may have become a link since it was looked at."""
+        """True if a file is where it seems to be: a folder may have become a link since it was looked at."""
         folder = self.roots[root]
         below = path[len(folder) :].lstrip(os.sep)
-        return os.path.realpath(path) == os.path.join(
-            os.path.realpath(folder), below
-        ).rstrip(os.sep)
+        seeming = os.path.join(os.path.realpath(folder), below)
+        return os.path.realpath(path) == seeming.rstrip(os.sep)
 
     # What a person should know --------------------------------------------------------
 

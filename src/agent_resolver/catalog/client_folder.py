@@ -25,12 +25,12 @@ def eager_folders(root: str) -> Iterator[tuple[str, str]]:
             yield root, client
         # No folder whose name begins with a dot is searched, unless it is the root
         # itself.
-        elif (
-            place.endswith(f"/{above}/")
-            and os.path.isdir(inner)
-            and not os.path.islink(inner)
-        ):
+        elif place.endswith(f"/{above}/") and _is_real_folder(inner):
             yield inner, client
+
+
+def _is_real_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def client_folders(
@@ -49,11 +49,9 @@ def client_folders(
         for folder, client in _EAGER.items()
     )
     folders = [(path, client) for path, client in found if os.path.isdir(path)]
-    return (
-        folders
-        if follows_links
-        else [each for each in folders if _is_itself(each[0], project, top)]
-    )
+    if follows_links:
+        return folders
+    return [each for each in folders if _is_itself(each[0], project, top)]
 
 
 def _is_itself(path: str, project: str, top: str) -> bool:

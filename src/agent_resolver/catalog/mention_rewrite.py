@@ -74,18 +74,20 @@ def rewrite_mentions(text: str, path: str, moved: Moved) -> Rewriting:
     if not moved.uris:
         return Rewriting(text, 0, ())
     # The longest name first: `@code-reviewer` is not `@code`.
-    names = "|".join(
-        re.escape(name)
-        for name in sorted(moved.uris, key=lambda name: (-len(name), name))
-    )
+    longest_first = sorted(moved.uris, key=lambda name: (-len(name), name))
+    names = "|".join(map(re.escape, longest_first))
     code = list(code_spans(text))
     lines = Lines(text)
     left: list[LeftMention] = []
     count = 0
 
     def leave(found: re.Match[str], why: str) -> str:
-        left.append(LeftMention(path, *lines.place(found.start()), found[0], why))
+        left.append(mention_left(found, why))
         return found[0]
+
+    def mention_left(found: re.Match[str], why: str) -> LeftMention:
+        line, column = lines.place(found.start())
+        return LeftMention(path, line, column, found[0], why)
 
     def rewrite(found: re.Match[str]) -> str:
         nonlocal count
@@ -97,16 +99,9 @@ def rewrite_mentions(text: str, path: str, moved: Moved) -> Rewriting:
         return f"@{moved.server}:{moved.uris[found['name']]}"
 
     changed = re.sub(_AT.format(names), rewrite, text)
-    left += _in_prose(
-        text,
-        names,
-        lambda found: LeftMention(
-            path, *lines.place(found.start()), found[0], "it is prose"
-        ),
-    )
-    return Rewriting(
-        changed, count, tuple(sorted(left, key=lambda each: (each.line, each.column)))
-    )
+    left += _in_prose(text, names, lambda found: mention_left(found, "it is prose"))
+    ordered = sorted(left, key=lambda each: (each.line, each.column))
+    return Rewriting(changed, count, tuple(ordered))
 
 
 def _in_prose(

@@ -1,4 +1,4 @@
-"""Which address each agent has, where two may have one name."""
+"""Gives each agent an address, also where several have one name."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,39 +46,44 @@ def addresses(agents: Iterable[Named], roots: Sequence[str]) -> list[Address]:
     by_name: dict[str, list[Named]] = {}
     for agent in sorted(agents, key=lambda agent: (agent.root, agent.path)):
         by_name.setdefault(agent.name, []).append(agent)
-    found = [
-        address for same in by_name.values() for address in _of_one_name(same, roots)
-    ]
+    found: list[Address] = []
+    for same in by_name.values():
+        found += _addresses_of_one_name(same, roots)
     return sorted(found, key=lambda address: (address.name, address.uri))
 
 
-def _of_one_name(same: list[Named], roots: Sequence[str]) -> list[Address]:
-    first = same[0]
+def _addresses_of_one_name(
+    same: list[Named], roots: Sequence[str]
+) -> Iterator[Address]:
+    """The addresses of all agents that have one name; the first agent has the short one."""
+    first, *further = same
     short = agent_uri(first.name)
-    if len(same) == 1:
-        return [Address(first.file, first.name, short)]
-    uris = _told_apart(first.name, [_place_of(agent, roots) for agent in same])
-    return [
-        Address(first.file, first.name, short, also=uris[0]),
-        *(
-            Address(agent.file, agent.name, uri, None, first.file)
-            for agent, uri in zip(same[1:], uris[1:], strict=True)
-        ),
-    ]
+    if not further:
+        yield Address(first.file, first.name, short)
+        return
+    places = [_place_of(agent, roots) for agent in same]
+    longer, *others = _distinct_addresses(first.name, places)
+    yield Address(first.file, first.name, short, also=longer)
+    for agent, uri in zip(further, others, strict=True):
+        yield Address(agent.file, agent.name, uri, clashes_with=first.file)
 
 
 def _place_of(agent: Named, roots: Sequence[str]) -> tuple[str, ...]:
     """The folders of a file, from the top of the disk down, and its own name."""
-    root, parts = roots[agent.root].replace("\\", "/").split("/"), agent.path.split("/")
+    root = roots[agent.root].replace("\\", "/").split("/")
+    path = agent.path.split("/")
     # A root that is a file ends with the name that the path repeats.
-    above = root[:-1] if root[-1:] == parts else root
-    return tuple(part for part in (*above, *parts) if part not in {"", ".", ".."})
+    if root[-1:] == path:
+        root.pop()
+    return tuple(part for part in (*root, *path) if part not in {"", ".", ".."})
 
 
-def _told_apart(name: str, places: list[tuple[str, ...]]) -> list[str]:
-    """For each place the first of its addresses that is no other's."""
-    offered = [list(dict.fromkeys(_possible_names(name, place))) for place in places]
-    count = Counter(uri for uris in offered for uri in uris)
+def _distinct_addresses(name: str, places: list[tuple[str, ...]]) -> list[str]:
+    """For each place the first of its possible addresses that no other place has."""
+    offered = [dict.fromkeys(_possible_names(name, place)) for place in places]
+    count: Counter[str] = Counter()
+    for uris in offered:
+        count.update(uris.keys())
     return [next(uri for uri in uris if count[uri] == 1) for uris in offered]
 
 
@@ -91,7 +96,6 @@ def _possible_names(name: str, place: tuple[str, ...]) -> Iterator[str]:
             uri = agent_uri(*parts[-count:], name)
             if len(uri) <= _LONGEST:
                 yield uri
-    # Folders that no address can hold.
-    yield agent_uri(
-        sha256("/".join(place).encode(errors="surrogateescape")).hexdigest()[:16], name
-    )
+    # Some folders fit into no address.
+    whole = "/".join(place).encode(errors="surrogateescape")
+    yield agent_uri(sha256(whole).hexdigest()[:16], name)

@@ -179,8 +179,9 @@ def _value_of_node(node: Node) -> Any:  # noqa: ANN401 - a JSON value is any of 
         case Scalar(value=int() | float() as number, source=source) if not isinstance(
             number, bool
         ):
-            spellings = {str(number), msgspec.json.encode(number).decode()}
-            return number if spellings == {source} else source
+            in_json = msgspec.json.encode(number).decode()
+            is_spelled_so = str(number) == source == in_json
+            return number if is_spelled_so else source
     return node.value
 
 
@@ -251,9 +252,8 @@ def _scalar_text(node: Node | None) -> str:
 
 def _list_of_words(node: Node | None) -> tuple[str, ...]:
     """A list, or a text with commas, as a list without repetitions."""
-    words = (
-        map(_scalar_text, node.items)
-        if isinstance(node, Sequence)
-        else map(str.strip, _scalar_text(node).split(","))
-    )
+    if isinstance(node, Sequence):
+        words = map(_scalar_text, node.items)
+    else:
+        words = map(str.strip, _scalar_text(node).split(","))
     return tuple(dict.fromkeys(filter(None, words)))

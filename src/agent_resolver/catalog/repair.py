@@ -66,12 +66,11 @@ def repaired(front_matter: str) -> str:
     if _has_keys(front_matter):
         return front_matter
     mended = _repair_level(front_matter, 1)
+    if not is_strict_mapping(mended):
+        return front_matter
     # A repair quotes and moves: if a word is gone or new, it went wrong.
-    return (
-        mended
-        if is_strict_mapping(mended) and _words_of(mended) == _words_of(front_matter)
-        else front_matter
-    )
+    has_same_words = _words_of(mended) == _words_of(front_matter)
+    return mended if has_same_words else front_matter
 
 
 def _words_of(text: str) -> Counter[str]:
@@ -103,10 +102,8 @@ def _from_margin(lines: list[str]) -> list[str]:
     margin = _margin_of(first)
     if not margin or not (_match_key(first) or _TIGHT_KEY.match(first.lstrip(" \t"))):
         return lines
-    end = next(
-        (number for number, line in enumerate(lines) if _starts_at_margin(line)),
-        len(lines),
-    )
+    at_margin = (number for number, line in enumerate(lines) if _starts_at_margin(line))
+    end = next(at_margin, len(lines))
     return [*_cut_margin(lines[:end], len(margin)), *lines[end:]]
 
 
@@ -128,11 +125,10 @@ def _mend_block(block: list[str], level: int) -> str:
     if not _match_key(block[0]):
         return whole
     if _is_yaml(whole):
-        return (
-            whole
-            if is_indented(whole)
-            else block[0] + "".join(_pushed_in("".join(block[1:]), "  "))
-        )
+        if is_indented(whole):
+            return whole
+        head, *below = block
+        return head + "".join(_pushed_in("".join(below), "  "))
     return "".join(_mended_part(part, level) for part in _split_blocks(block))
 
 
@@ -140,11 +136,8 @@ def _split_blocks(block: list[str]) -> list[list[str]]:
     parts = [block[:1]]
     for line in block[1:]:
         above = parts[-1][0]
-        if (
-            _value_beside_key(above)
-            and not _has_block_scalar(above)
-            and _is_pushed_in(line, above)
-        ):
+        has_whole_value = _value_beside_key(above) and not _has_block_scalar(above)
+        if has_whole_value and _is_pushed_in(line, above):
             parts.append([line.lstrip(" \t")])
         else:
             parts[-1].append(line)
@@ -218,9 +211,8 @@ def _at_least_at(margin: str, line: str) -> str:
 def _repair_nested(below: list[str], first: str, level: int) -> str:
     """The lines below a key that has keys of its own, repaired as if they stood alone."""
     margin = first if first and "\t" not in first else "  "
-    return "".join(
-        _pushed_in(_mended_alone(_cut_margin(below, len(first)), level), margin)
-    )
+    mended = _mended_alone(_cut_margin(below, len(first)), level)
+    return "".join(_pushed_in(mended, margin))
 
 
 def _mended_alone(lines: list[str], level: int) -> str:
@@ -264,9 +256,8 @@ def _long_list(below: list[str], level: int) -> str:
             items.append([])
             width = _item_indent(line)
         items[-1].append(line)
-    return "".join(
-        [*below[:start], *(_long_item(item, margin, level) for item in items)]
-    )
+    mended = [_long_item(item, margin, level) for item in items]
+    return "".join([*below[:start], *mended])
 
 
 def _item_indent(line: str) -> int:
@@ -276,17 +267,15 @@ def _item_indent(line: str) -> int:
 
 
 def _long_item(item: list[str], margin: str, level: int) -> str:
-    width = _item_indent(item[0])
-    if not item[0][width:].strip():
-        return f"{margin}-{_line_break(item[0])}" + "".join(
-            _pushed_in(
-                _mended_alone(_cut_margin(item[1:], width), level), f"{margin}  "
-            )
-        )
-    first, *more = _pushed_in(
-        _mended_alone([item[0][width:], *_cut_margin(item[1:], width)], level),
-        f"{margin}  ",
-    )
+    head, *rest = item
+    width = _item_indent(head)
+    beside = head[width:]
+    below = _cut_margin(rest, width)
+    if not beside.strip():
+        pushed = _pushed_in(_mended_alone(below, level), f"{margin}  ")
+        return f"{margin}-{_line_break(head)}" + "".join(pushed)
+    mended = _mended_alone([beside, *below], level)
+    first, *more = _pushed_in(mended, f"{margin}  ")
     return f"{margin}- {first.lstrip(' ')}" + "".join(more)
 
 

@@ -127,10 +127,10 @@ def search_terms(text: str) -> list[str]:
     terms = [f'"{word}"' for word in kept]
     if kept and kept[-1] == words[-1] and len(kept[-1]) >= _SHORTEST_START:
         terms[-1] += "*"  # It may not be whole yet.
-    related = [
-        f'"{other}"' for word in kept for other in _RELATED.get(word.lower(), ())
-    ]
-    return list(dict.fromkeys([*terms, *related]))
+    for word in kept:
+        related = _RELATED.get(word.lower(), ())
+        terms += [f'"{other}"' for other in related]
+    return list(dict.fromkeys(terms))
 
 
 def match_any(terms: Sequence[str], rare: Sequence[str]) -> str:

@@ -78,11 +78,7 @@ def _decode_segment(text: str) -> str:
         raise MalformedUri("a part of it is not UTF-8") from None
     # The decoded text is checked: `%2e%2e` and `%2f` would pass a check of the encoded
     # one.
-    if (
-        decoded in {".", ".."}
-        or "/" in decoded
-        or "\\" in decoded
-        or not decoded.isprintable()
-    ):
+    is_path = decoded in {".", ".."} or "/" in decoded or "\\" in decoded
+    if is_path or not decoded.isprintable():
         raise MalformedUri("a part of it is no name")
     return decoded
