@@ -147,6 +147,7 @@ def test_settings_that_an_entry_cannot_express_are_named() -> None:
         ("C:\\bin\\agent.exe", ["serve"]),
         ("python", ["-m", "agent_resolver", "serve"]),
         ("/opt/bin/python3.13", ["-m", "agent_resolver", "serve"]),
+        ("/opt/bin/python3.13", ["-P", "-m", "agent_resolver", "serve"]),
     ],
 )
 def test_our_own_gateway_is_not_imported(command: str, arguments: list[str]) -> None:
@@ -163,6 +164,7 @@ def test_our_own_gateway_is_not_imported(command: str, arguments: list[str]) -> 
         ("sh", ["-m", "agent_resolver", "serve"]),
         ("python", ["x.py", "-m", "agent_resolver", "serve"]),
         ("python", ["-m", "agent_resolver"]),
+        ("python", ["-P", "-P", "-m", "agent_resolver", "serve"]),
         ("./agent", ["serve"]),
         ("bin/agent", ["serve"]),
         ("/opt/bin/other-agent", ["serve"]),

@@ -168,12 +168,12 @@ def _is_own(command: str, arguments: Sequence[str]) -> bool:
     program = command.replace("\\", "/")
     if _OWN_COMMAND.fullmatch(program):
         return list(arguments[:1]) == ["serve"]
-    named = list(arguments[1:4] if arguments[:1] == ["-P"] else arguments[:3])
-    return _PYTHON.fullmatch(program) is not None and named == [
-        "-m",
-        "agent_resolver",
-        "serve",
-    ]
+    if not _PYTHON.fullmatch(program):
+        return False
+    words = list(arguments)
+    if words[:1] == ["-P"]:
+        words.pop(0)
+    return words[:3] == ["-m", "agent_resolver", "serve"]
 
 
 def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:
