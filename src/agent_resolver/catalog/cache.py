@@ -24,7 +24,8 @@ class Cache(Generic[Key, Value]):
     """The values used last: at most `count` of them, of at most `size` bytes together."""
 
     def __init__(self, count: int, size: int) -> None:
-        self._count, self._size = count, size
+        self._count = count
+        self._size = size
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._bytes = self._hits = self._misses = self._evictions = 0
 
@@ -43,7 +44,12 @@ class Cache(Generic[Key, Value]):
         self._values.move_to_end(key)
         return found[0]
 
-    def put(self, key: Key, value: Value, size: int) -> None:
+    def put(
+        self,
+        key: Key,
+        value: Value,
+        size: int,
+    ) -> None:
         """Keep a value of `size` bytes, and let go of those used longest ago until all fit."""
         self.drop(key)
         if size > self._size or not self._count:

@@ -72,7 +72,11 @@ class Catalog:
     """The agent files below some folders. Not for several threads at once."""
 
     def __init__(
-        self, roots: Sequence[str], index: CatalogIndex, *, judge: Judge | None = None
+        self,
+        roots: Sequence[str],
+        index: CatalogIndex,
+        *,
+        judge: Judge | None = None,
     ) -> None:
         """The catalog of these folders or files; nothing is read before `refresh`."""
         self.roots = tuple(roots)
@@ -83,7 +87,9 @@ class Catalog:
             CACHED_DEFINITIONS, _CACHED_BYTES
         )
         self._known_version = -1
-        self._listing, self._strict_listing, self._total = "", "", 0
+        self._listing = ""
+        self._strict_listing = ""
+        self._total = 0
         self._seen: str | None = None
         """The digest of what clients could see at the last look of `refresh`; None before the first."""
         self._visible: Visible | None = None
@@ -162,12 +168,14 @@ class Catalog:
             return Changes()
         if self._visible is not None and seen == self._visible.digest:
             return Changes()
-        before, after = self._visible, self._read_visible()
+        before = self._visible
+        after = self._read_visible()
         if before is None:
             # Another process has been at it before anything was noted: then anything
             # may have changed.
             before = after if after.digest == self._seen else NOTHING
-        self._visible, self._seen = after, after.digest
+        self._visible = after
+        self._seen = after.digest
         changed = before.changed(after)
         strict = frozenset(uri for uri in changed if before.has(uri) or after.has(uri))
         ranks = {uri: _lowest_rank(uri, before, after) for uri in changed}
@@ -258,7 +266,9 @@ class Catalog:
 
     def _path(self, key: Key) -> str:
         root = self.roots[key[0]]
-        return root if os.path.isfile(root) else os.path.join(root, *key[1].split("/"))
+        if os.path.isfile(root):
+            return root
+        return os.path.join(root, *key[1].split("/"))
 
     def _roles(self) -> dict[str, Role]:
         """The roles of every root by the agent that plays each; the first root wins."""
@@ -266,7 +276,8 @@ class Catalog:
         seen = list(map(identity_of, paths))
         if seen == self._roles_seen:
             return self._known_roles
-        self._role_issues, self._role_files = [], {}
+        self._role_issues = []
+        self._role_files = {}
         roles: dict[str, Role] = {}
         for path, is_there in zip(paths, seen, strict=True):
             if not is_there:
@@ -275,7 +286,8 @@ class Catalog:
             roles = found | roles
             self._role_files = dict.fromkeys(found, path) | self._role_files
             self._role_issues += [Finding(path, issue) for issue in issues]
-        self._known_roles, self._roles_seen = roles, seen
+        self._known_roles = roles
+        self._roles_seen = seen
         return roles
 
     def _basis(self, roles: dict[str, Role]) -> str:
@@ -370,10 +382,8 @@ class Catalog:
         """Notice when another process has brought the index up to date."""
         version = self._index.version
         if version != self._known_version:
-            self._listing, self._strict_listing = (
-                self._index.meta("listing"),
-                self._index.meta("strict"),
-            )
+            self._listing = self._index.meta("listing")
+            self._strict_listing = self._index.meta("strict")
             self._total = int(self._index.rows("SELECT count(*) FROM agent")[0][0])
             # An address may be another file's now, and a file may have another role.
             self._definitions.clear()
@@ -395,7 +405,12 @@ class Catalog:
         most = _check_limit(limit)
         return self._mended(lambda: self._page(cursor, most, view))
 
-    def _page(self, cursor: str | None, limit: int, view: View) -> Page:
+    def _page(
+        self,
+        cursor: str | None,
+        limit: int,
+        view: View,
+    ) -> Page:
         self._look()
         digest = self._strict_listing if view.is_strict else self._listing
         # A cursor of one view leads nowhere in another.
@@ -465,7 +480,11 @@ class Catalog:
         )
 
     def _completions(
-        self, start: str, limit: int, words: str, shown: str
+        self,
+        start: str,
+        limit: int,
+        words: str,
+        shown: str,
     ) -> tuple[tuple[str, ...], int]:
         pattern = (
             start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
@@ -535,7 +554,8 @@ class Catalog:
             if row is None:
                 break
             listed_at, root, below, *identity, encoded = row
-            key, seen = (root, below), tuple(identity)
+            key = (root, below)
+            seen = tuple(identity)
             path = self._path(key)
             if self._identity(path) == seen and self._is_inside(path, key[0]):
                 try:

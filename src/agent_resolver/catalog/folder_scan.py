@@ -28,7 +28,8 @@ class FolderScan:
 
     def scan(self, *, is_first: bool) -> list[dict[str, Identity]]:
         """The agent files of each root, as they are on the disk now; a file in two roots counts for the first."""
-        self.unusable, self.passed_over = [], []
+        self.unusable = []
+        self.passed_over = []
         found: list[dict[str, Identity]] = []
         taken: set[str] = set()
         for root in self.roots:

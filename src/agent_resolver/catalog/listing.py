@@ -81,7 +81,9 @@ class Visible(Struct, frozen=True):
 
     def rank(self, uri: str) -> int | None:
         """The rank of the clearance that an address takes; None where nothing is there."""
-        return self.ranks.get(uri, 0) if uri in self.shown else None
+        if uri in self.shown:
+            return self.ranks.get(uri, 0)
+        return None
 
 
 NOTHING: Final = Visible("", {}, frozenset(), {})
@@ -153,7 +155,12 @@ def remove_agents(connection: sqlite3.Connection, files: Iterable[int]) -> None:
     connection.executemany("DELETE FROM words WHERE rowid = ?", parameters)
 
 
-def _visible_digest(uri: str, path: str, entry: Entry, verdict: Verdict) -> int:
+def _visible_digest(
+    uri: str,
+    path: str,
+    entry: Entry,
+    verdict: Verdict,
+) -> int:
     """A number for all that clients can see of an agent, in listings and in its definition."""
     # The digest of the file stands for its front matter.
     said = (uri, path, verdict, structs.replace(entry, front_matter={}, issues=()))

@@ -54,4 +54,6 @@ def _look_up(
         uri = parse_uri(address)
     except MalformedUri as error:
         return error
-    return Mentioned(address, uri) if has(uri) else UnknownAgent(address)
+    if has(uri):
+        return Mentioned(address, uri)
+    return UnknownAgent(address)

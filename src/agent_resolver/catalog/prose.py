@@ -115,7 +115,8 @@ def keys_in_text(
     """
     keys = list(map(key_of, lines))
     count = Counter(keys)
-    is_in_text, has_prose = False, False
+    is_in_text = False
+    has_prose = False
     found = []
     for line, key, is_in_tag in zip(lines, keys, _lines_in_tags(lines), strict=True):
         is_key = key is not None
@@ -123,7 +124,8 @@ def keys_in_text(
             may_be_key = not has_prose and count[key] == 1 and _may_be_key(key)
             is_key = not is_in_tag and (may_be_key or is_usual(key))
         if is_key:
-            is_in_text, has_prose = key in TEXT_KEYS, False
+            is_in_text = key in TEXT_KEYS
+            has_prose = False
         elif line[:1] not in {"", " ", "\t", "\r", "\n", "#"}:
             has_prose = True
         found.append(is_key)

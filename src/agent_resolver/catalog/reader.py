@@ -114,7 +114,9 @@ def left_out(reason: str, hint: str = "") -> Issue:
 
 def _without_front_matter(text: str, fault: Issue) -> Issue:
     """The fault of a file whose front matter starts late; a hint for any other file without front matter."""
-    return fault if _opens_late(text) else left_out(*_why_no_front_matter(text))
+    if _opens_late(text):
+        return fault
+    return left_out(*_why_no_front_matter(text))
 
 
 def _why_no_front_matter(text: str) -> tuple[str, str]:
@@ -240,7 +242,9 @@ def refused_name(name: str) -> str:
         return "would be a path"
     if len(name) > _MAX_NAME:
         return f"is longer than {_MAX_NAME} characters"
-    return "" if name.isprintable() else "holds characters that cannot be printed"
+    if name.isprintable():
+        return ""
+    return "holds characters that cannot be printed"
 
 
 def _scalar_text(node: Node | None) -> str:

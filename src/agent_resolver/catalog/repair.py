@@ -93,7 +93,9 @@ def _repair_level(front_matter: str, level: int) -> str:
 
 
 def _with_space_after_key(line: str) -> str:
-    return _TIGHT_KEY.sub(r"\1: ", line, count=1) if _TIGHT_KEY.match(line) else line
+    if _TIGHT_KEY.match(line):
+        return _TIGHT_KEY.sub(r"\1: ", line, count=1)
+    return line
 
 
 def _from_margin(lines: list[str]) -> list[str]:
@@ -167,7 +169,8 @@ def _mended_part(part: list[str], level: int) -> str:
 
 def _mended_key(part: list[str], level: int) -> str:
     """A key and its value as YAML; as it is, where no rule fits."""
-    head, below = part[0], part[1:]
+    head = part[0]
+    below = part[1:]
     whole = "".join(part)
     key = _match_key(head)
     if key is None or _is_yaml(whole):
@@ -205,7 +208,9 @@ def _text_below(below: list[str]) -> str:
 
 def _at_least_at(margin: str, line: str) -> str:
     is_far_enough = line.startswith(margin) or not line.strip()
-    return line if is_far_enough else margin + line.lstrip(" \t")
+    if is_far_enough:
+        return line
+    return margin + line.lstrip(" \t")
 
 
 def _repair_nested(below: list[str], first: str, level: int) -> str:
@@ -217,7 +222,9 @@ def _repair_nested(below: list[str], first: str, level: int) -> str:
 
 def _mended_alone(lines: list[str], level: int) -> str:
     alone = "".join(lines)
-    return alone if _is_yaml(alone) else _repair_level(alone, level + 1)
+    if _is_yaml(alone):
+        return alone
+    return _repair_level(alone, level + 1)
 
 
 def _cut_margin(lines: list[str], width: int) -> list[str]:
@@ -227,7 +234,9 @@ def _cut_margin(lines: list[str], width: int) -> list[str]:
 
 def _cut_line(line: str, width: int) -> str:
     # A blank line holds nothing but its margin, and its line break must stay.
-    return line[min(width, len(_margin_of(line))) :] if line.strip() else line
+    if line.strip():
+        return line[min(width, len(_margin_of(line))) :]
+    return line
 
 
 def _pushed_in(text: str, margin: str) -> list[str]:
@@ -296,7 +305,9 @@ def _value_beside_key(line: str) -> str:
 def _match_key(line: str) -> re.Match[str] | None:
     found = _KEY.match(line) or _WORDS_AS_KEY.match(line)
     # With what YAML does not take, it would be none whatever is done to its value.
-    return found if found and found.group(2).isprintable() else None
+    if found and found.group(2).isprintable():
+        return found
+    return None
 
 
 def _has_block_scalar(line: str) -> bool:

@@ -16,11 +16,15 @@ _ALL: Final = -1
 
 
 def search_index(
-    index: CatalogIndex, query: Query, view: View, limit: int | None
+    index: CatalogIndex,
+    query: Query,
+    view: View,
+    limit: int | None,
 ) -> tuple[Listed, ...]:
     """The agents of a view that fit a query: the best fit for the text first, else by name; None for all of them."""
     most = _ALL if limit is None else limit
-    conditions, values = [view.condition], []
+    conditions = [view.condition]
+    values = []
     if query.capability is not None:
         conditions.append("file IN (SELECT file FROM capability WHERE capability = ?)")
         values.append(query.capability.casefold())
@@ -38,7 +42,11 @@ def search_index(
 
 
 def _search_text(
-    index: CatalogIndex, text: str, where: str, values: list[str], limit: int
+    index: CatalogIndex,
+    text: str,
+    where: str,
+    values: list[str],
+    limit: int,
 ) -> tuple[Listed, ...]:
     terms = search_terms(text)
     if not terms:
@@ -61,7 +69,11 @@ def _is_rare(index: CatalogIndex, term: str) -> bool:
 
 
 def _ranked(
-    index: CatalogIndex, question: str, where: str, values: list[str], limit: int
+    index: CatalogIndex,
+    question: str,
+    where: str,
+    values: list[str],
+    limit: int,
 ) -> tuple[Listed, ...]:
     """The best fits for a question of the index; those that fit equally well by name."""
     columns = ", ".join(f"agent.{column}" for column in COLUMNS.split(", "))

@@ -154,6 +154,6 @@ def match_well(terms: Sequence[str]) -> Sequence[str]:
     all_terms = " AND ".join(terms)
     # The second half finds nothing more: it makes the description count for the rank.
     outside_description = f"(- description : ({all_terms})) AND {all_terms}"
-    return (
-        [outside_description] if len(terms) == 1 else [outside_description, all_terms]
-    )
+    if len(terms) == 1:
+        return [outside_description]
+    return [outside_description, all_terms]

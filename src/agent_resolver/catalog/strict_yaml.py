@@ -58,7 +58,8 @@ def _continued_lines(text: str) -> Iterator[tuple[int, int]]:
     blocks: list[int] = []
     flow_starts: list[int] = []
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        first, last = event.start_mark, event.end_mark
+        first = event.start_mark
+        last = event.end_mark
         # Outside of every block, any column will do.
         column = blocks[-1] if blocks else -1
         match event:

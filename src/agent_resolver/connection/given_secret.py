@@ -43,8 +43,6 @@ def without_secrets(
     serious = [secret for secret in secrets if _SECRET_NAME.search(secret.name)]
     found = redacted(definition, serious)
     # One that is nested too deeply to be looked through comes back as one word.
-    return (
-        found
-        if isinstance(found, dict)
-        else {"name": definition["name"], "description": found}
-    )
+    if isinstance(found, dict):
+        return found
+    return {"name": definition["name"], "description": found}

@@ -183,7 +183,8 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = aiter(self._body)
-        size, before = AnswerSize(self._limit), b""
+        size = AnswerSize(self._limit)
+        before = b""
         while (piece := await self._next_piece(pieces)) is not None:
             if self._is_events and any(end in before + piece for end in _EVENT_ENDS):
                 # Pieces are small: what of this one is left to the next event does not
@@ -241,7 +242,10 @@ async def _error_response_instead(
 
 
 def _error_response(
-    request: httpx2.Request, status: int, code: int, message: str
+    request: httpx2.Request,
+    status: int,
+    code: int,
+    message: str,
 ) -> httpx2.Response:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return httpx2.Response(status, json=error, request=request)

@@ -134,7 +134,8 @@ async def _receive_lines(process: Process, incoming: Incoming) -> None:
     assert process.stdout is not None  # noqa: S101 - it was opened with pipes
     try:
         async with incoming:
-            buffer, size = bytearray(), AnswerSize()
+            buffer = bytearray()
+            size = AnswerSize()
             async for chunk in process.stdout:
                 if b"\n" in chunk:
                     # Chunks are small: what of this one is left to the next line does

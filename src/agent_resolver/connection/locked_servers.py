@@ -82,7 +82,10 @@ class LockedTool:
     """A tool of a locked server."""
 
     def __init__(
-        self, descriptor: Descriptor, name: str, server: "ServerSource"
+        self,
+        descriptor: Descriptor,
+        name: str,
+        server: "ServerSource",
     ) -> None:
         self.descriptor = descriptor
         self._name = name
@@ -130,7 +133,11 @@ class ServerSource:
     """
 
     def __init__(
-        self, use: ServerUse, registry: ToolRegistry, store: Store, around: Surroundings
+        self,
+        use: ServerUse,
+        registry: ToolRegistry,
+        store: Store,
+        around: Surroundings,
     ) -> None:
         self.use = use
         self.name = use.source
@@ -200,7 +207,9 @@ class ServerSource:
         if self._is_connecting or monotonic() - self._failed_at > SECONDS_BETWEEN:
             with suppress(ToolIdConflict):  # It is the problem then.
                 await self.connect(run)
-        return None if self.is_there else self.problem or self._closed()
+        if self.is_there:
+            return None
+        return self.problem or self._closed()
 
     async def close(self) -> None:
         """End the connection, and the server if we started it. It is not connected again."""
@@ -253,7 +262,8 @@ class ServerSource:
             return
         # A new connection records its decisions, also where they are the same as
         # before.
-        self._run, self._recorded = run, ""
+        self._run = run
+        self._recorded = ""
         try:
             connection = self._connection = self._new_connection()
             await connection.start()
@@ -370,7 +380,10 @@ class ServerSource:
         return self._with_change(tool.name, refused, tool)
 
     def _with_change(
-        self, name: str, refused: Refused | None, tool: mcp_types.Tool | None = None
+        self,
+        name: str,
+        refused: Refused | None,
+        tool: mcp_types.Tool | None = None,
     ) -> Refused | None:
         pinned = (self.use.grant.tools or {}).get(name)
         after = None if tool is None else self._definition_of(tool)
@@ -569,4 +582,6 @@ def _text_of(result: mcp_types.CallToolResult) -> str:
 
 
 def _code_of(problem: ToolFailure | NeedsAction) -> str:
-    return problem.code.value if isinstance(problem, ToolFailure) else problem.kind
+    if isinstance(problem, ToolFailure):
+        return problem.code.value
+    return problem.kind

@@ -65,7 +65,11 @@ class McpConnection:
     """One connection to a server: it is started once, and when it has ended, another one takes its place."""
 
     def __init__(
-        self, name: str, open_transport: OpenTransport, *, connect_seconds: float = 20.0
+        self,
+        name: str,
+        open_transport: OpenTransport,
+        *,
+        connect_seconds: float = 20.0,
     ) -> None:
         self.name = name
         self._open_transport = open_transport

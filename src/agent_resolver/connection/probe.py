@@ -87,8 +87,6 @@ def _why_unfit(name: str, tool: mcp_types.Tool) -> str:
 
 def printable(name: str) -> str:
     """The name of a tool, or something like it where that is too long or holds what cannot be printed."""
-    return (
-        name
-        if is_usable_name(name)
-        else f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"
-    )
+    if is_usable_name(name):
+        return name
+    return f"{name[:MAX_TOOL_NAME].encode('unicode_escape').decode()}…"

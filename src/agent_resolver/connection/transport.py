@@ -166,7 +166,9 @@ def _endpoint_address(url: str) -> SplitResult | None:
         parts = urlsplit(url)
     except ValueError:
         return None
-    return parts if parts.scheme in {"http", "https"} and parts.hostname else None
+    if parts.scheme in {"http", "https"} and parts.hostname:
+        return parts
+    return None
 
 
 def _is_private(parts: SplitResult) -> bool:

@@ -63,7 +63,10 @@ def inline_servers(front_matter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def server_mentions(
-    tools: Sequence[str], front_matter: Mapping[str, Any], body: str, known: KnownNames
+    tools: Sequence[str],
+    front_matter: Mapping[str, Any],
+    body: str,
+    known: KnownNames,
 ) -> list[ServerMention]:
     """Every server that a file names, each with a tool or with all; the most certain mention of each comes first.
 
@@ -73,14 +76,16 @@ def server_mentions(
         body: The text below.
         known: The servers that there are.
     """
-    listed = [mention for tool in tools[:_MOST] for mention in _from_tool(tool, known)]
-    named = [
-        _mention(name, "", "stated", known) for name in _named_servers(front_matter)
-    ]
-    qualified = list(dict.fromkeys(_QUALIFIED.findall(body)))[:_MOST]
-    in_prose = [_from_qualified(word, "derived", known) for word in qualified]
+    mentions: list[ServerMention] = []
+    for tool in tools[:_MOST]:
+        mentions += _from_tool(tool, known)
+    for name in _named_servers(front_matter):
+        mentions.append(_mention(name, "", "stated", known))
+    qualified = list(dict.fromkeys(_QUALIFIED.findall(body)))
+    for word in qualified[:_MOST]:
+        mentions.append(_from_qualified(word, "derived", known))
     found: dict[tuple[str, str], ServerMention] = {}
-    for mention in (*listed, *named, *in_prose):
+    for mention in mentions:
         found.setdefault((mention.name, mention.tool), mention)
     return _without_repeated_servers(found.values())
 
@@ -129,7 +134,10 @@ def _from_qualified(
 
 
 def _mention(
-    name: str, tool: str, certainty: Certainty, known: KnownNames
+    name: str,
+    tool: str,
+    certainty: Certainty,
+    known: KnownNames,
 ) -> ServerMention:
     server_id = known.find(name)
     return ServerMention(

@@ -46,7 +46,10 @@ class Bill(Struct, frozen=True, kw_only=True):
 
 
 def bill_of(
-    lockfile: Lockfile, digest: str, servers: Iterable[Server], time: datetime
+    lockfile: Lockfile,
+    digest: str,
+    servers: Iterable[Server],
+    time: datetime,
 ) -> Bill:
     """The bill of a lock.
 

@@ -98,7 +98,12 @@ def read_vscode(source: Source) -> Imported:
     )
 
 
-def read_config(kind: str, name: str, part: Part, notes: list[Note]) -> IndexEntry:
+def read_config(
+    kind: str,
+    name: str,
+    part: Part,
+    notes: list[Note],
+) -> IndexEntry:
     """The entry for a server of a client. The name that the client has for it is the word for what it is for."""
     reach = (
         _launch_of(name, part, notes)
@@ -192,10 +197,10 @@ def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:
     if token:
         check_variable(token, token.required_text())
         note_token(name, token.required_text(), notes)
-    is_sse = not part.member("type") and endpoint.rstrip("/").endswith("/sse")
-    return Remote(
-        endpoint, "sse" if is_sse else endpoint_transport(part.member("type"))
-    )
+    kind = part.member("type")
+    if not kind and endpoint.rstrip("/").endswith("/sse"):
+        return Remote(endpoint, "sse")
+    return Remote(endpoint, endpoint_transport(kind))
 
 
 def _fill_in(text: str) -> str:

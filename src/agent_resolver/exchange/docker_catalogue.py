@@ -58,11 +58,17 @@ def read(source: Source) -> Imported:
     )
 
 
-def _read_server(key: str, part: Part, notes: list[Note], tools: object) -> IndexEntry:
+def _read_server(
+    key: str,
+    part: Part,
+    notes: list[Note],
+    tools: object,
+) -> IndexEntry:
     name = part.member("name").text() or key
     if not name:
         raise part.member("name").refuse_entry(IssueCode.REQUIRED, "Required")
-    about, meta = part.member("about"), part.member("meta", "metadata")
+    about = part.member("about")
+    meta = part.member("meta", "metadata")
     category = meta.member("category").text()
     note_tools(name, tuple(_tool_names(part, tools)), notes)
     reach = _reach_of(name, part, notes)
@@ -132,25 +138,33 @@ def _container_of(name: str, part: Part, notes: list[Note]) -> Launch:
         listed = ", ".join(map(_fill_in, volumes))
         message = f"asks for the volumes {listed}, which the entry leaves out; add what you mean to grant"
         notes.append(Note(NoteKind.GRANT, name, message, volumes))
+    variables = _variables_of(part, config, run)
+    required = tuple(variables.required)
+    optional = tuple(variables.optional)
+    note_environment(name, required, optional, notes)
+    constants = [f"{key}={value}" for key, value in variables.constants.items()]
+    arguments = [_fill_in(word) for word in command]
+    return container_launch(image, required, arguments, constants=constants)
+
+
+def _variables_of(part: Part, config: Part, run: Part) -> "_Variables":
+    """The variables that a server reads, wherever the catalogue lists them."""
     variables = _Variables()
-    for secret in (
-        *config.member("secrets").elements(),
-        *part.member("secrets").elements(),
-    ):
+    secrets = config.member("secrets").elements()
+    secrets += part.member("secrets").elements()
+    for secret in secrets:
         is_optional = secret.member("required").value is False
-        variables.add(variable_from(secret.member("env")), is_required=not is_optional)
+        name = variable_from(secret.member("env"))
+        variables.add(name, is_required=not is_optional)
     needed = _needed_parameters(config)
-    for variable in (*config.member("env").elements(), *part.member("env").elements()):
-        variables.add_setting(variable, needed)
+    settings = config.member("env").elements()
+    settings += part.member("env").elements()
+    for setting in settings:
+        variables.add_setting(setting, needed)
     for key, value in run.member("env").members():
         check_variable(value, key)
         variables.add_value(key, value.text() or "", is_required=False)
-    required, optional = tuple(variables.required), tuple(variables.optional)
-    note_environment(name, required, optional, notes)
-    constants = [f"{key}={value}" for key, value in variables.constants.items()]
-    return container_launch(
-        image, required, [_fill_in(word) for word in command], constants=constants
-    )
+    return variables
 
 
 class _Variables:
@@ -167,7 +181,13 @@ class _Variables:
         if name in self.required:
             self.optional.pop(name, None)
 
-    def add_value(self, name: str, value: str, *, is_required: bool) -> None:
+    def add_value(
+        self,
+        name: str,
+        value: str,
+        *,
+        is_required: bool,
+    ) -> None:
         if not name:
             return
         if not value or "{{" in value or "$" in value:

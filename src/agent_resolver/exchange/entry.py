@@ -158,7 +158,10 @@ def check_package(part: Part, name: str) -> None:
 
 
 def note_environment(
-    name: str, required: Sequence[str], optional: Sequence[str], notes: list[Note]
+    name: str,
+    required: Sequence[str],
+    optional: Sequence[str],
+    notes: list[Note],
 ) -> None:
     """Say which variables a server reads."""
     if required:

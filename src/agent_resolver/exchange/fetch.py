@@ -42,7 +42,12 @@ _LAST_32_BITS: Final = 0xFFFFFFFF
 class FetchFailed(ResolverError):
     """A document could not be fetched, or is not to be."""
 
-    def __init__(self, url: str, problem: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        problem: str,
+        hint: str = "",
+    ) -> None:
         super().__init__(f"`{public_form(url)}`: {problem}")
         self.hint = hint
 
@@ -270,9 +275,9 @@ def is_public(address: str) -> bool:
 
 def _translated(address: IPv6Address) -> IPv4Address | None:
     """The address that a gateway between the two protocols calls (RFC 6052); None for any other."""
-    return (
-        IPv4Address(int(address) & _LAST_32_BITS) if address in _TRANSLATION else None
-    )
+    if address in _TRANSLATION:
+        return IPv4Address(int(address) & _LAST_32_BITS)
+    return None
 
 
 def split_url(url: str) -> SplitResult:

@@ -180,7 +180,10 @@ def _run_clone(  # noqa: PLR0913 - what decides about a clone
 
 
 def _watch(
-    process: "subprocess.Popen[bytes]", target: str, deadline: float, seconds: float
+    process: "subprocess.Popen[bytes]",
+    target: str,
+    deadline: float,
+    seconds: float,
 ) -> str:
     """Wait for a clone to end; why it was ended, or nothing."""
     problem = ""

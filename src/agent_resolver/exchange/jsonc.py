@@ -22,4 +22,6 @@ def _blank(text: str) -> str:
 
 
 def _blanked(token: str) -> str:
-    return token if token.startswith('"') else _NOT_NEWLINE.sub(" ", token)
+    if token.startswith('"'):
+        return token
+    return _NOT_NEWLINE.sub(" ", token)

@@ -35,7 +35,12 @@ _UNPRINTED: Final = re.compile(r"[^\t\n -~]")
 class NotJsonc(ValueError):
     """The text is not JSON, not even with comments and trailing commas; says where."""
 
-    def __init__(self, problem: str, text: str, position: int) -> None:
+    def __init__(
+        self,
+        problem: str,
+        text: str,
+        position: int,
+    ) -> None:
         line = text.count("\n", 0, position) + 1
         column = position - (text.rfind("\n", 0, position) + 1) + 1
         super().__init__(f"{problem} at line {line}, column {column}")
@@ -112,14 +117,19 @@ def with_json_value(text: str, path: Sequence[str], value: object) -> str:
     """
     if not text.removeprefix(_MARK).strip():
         mark = _MARK if text.startswith(_MARK) else ""
-        return f"{mark}{_render(_nested(path, value), '', '  ', _NEWLINE)}{_NEWLINE}"
+        rendered = _render(_nested(path, value), "", "  ", _NEWLINE)
+        return f"{mark}{rendered}{_NEWLINE}"
     node = scan_jsonc(text)
     for depth, key in enumerate(path):
-        found = _only_named(_members_of(node, path[:depth]), key)
+        members = _members_of(node, path[:depth])
+        found = _only_named(members, key)
         if found is None:
-            return _insert(text, node, (key, _nested(path[depth + 1 :], value)))
+            nested = _nested(path[depth + 1 :], value)
+            return _insert(text, node, (key, nested))
         node = found
-    return text if node.plain() == value else _replace(text, node, value)
+    if node.plain() == value:
+        return text
+    return _replace(text, node, value)
 
 
 def without_json_members(text: str, key: str, names: Collection[str]) -> str:
@@ -178,13 +188,13 @@ def _with_blanks(text: str, start: int, end: int) -> tuple[int, int]:
     if text[line_start:start].strip(" \t"):
         # Something is before it on the line: the blanks behind it stay between its
         # neighbours, unless it was the last.
-        return (
-            (start, line_end)
-            if text[end - 1] == ","
-            else (start - _count_blanks(text[:start]), end)
-        )
+        if text[end - 1] == ",":
+            return (start, line_end)
+        return (start - _count_blanks(text[:start]), end)
     ends_line = re.compile(r"\r?\n").match(text, line_end)
-    return (line_start, ends_line.end()) if ends_line else (start, line_end)
+    if ends_line:
+        return (line_start, ends_line.end())
+    return (start, line_end)
 
 
 def _count_blanks(text: str) -> int:
@@ -200,7 +210,10 @@ def json_text(value: object, indent: str | None = None) -> str:
 
 
 def _escape(character: str) -> str:
-    return json.dumps(character).strip('"') if character != "\x7f" else "\\u007f"
+    # JSON allows this one as it is, so `json` does not escape it.
+    if character == "\x7f":
+        return "\\u007f"
+    return json.dumps(character).strip('"')
 
 
 class _Scanner:
@@ -215,7 +228,9 @@ class _Scanner:
     def comma_after(self, at: int) -> int | None:
         """The position of the comma that follows a value."""
         found = self.skip(at)
-        return found if self._text[found : found + 1] == "," else None
+        if self._text[found : found + 1] == ",":
+            return found
+        return None
 
     def value(self, at: int, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
@@ -299,9 +314,10 @@ def _only_named(members: Members, key: str) -> JsonNode | None:
 
 
 def _replace(text: str, node: JsonNode, value: object) -> str:
-    rendered = _render(
-        value, _indent_at(text, node.start), _unit_of(text), _newline_of(text)
-    )
+    indent = _indent_at(text, node.start)
+    unit = _unit_of(text)
+    newline = _newline_of(text)
+    rendered = _render(value, indent, unit, newline)
     return text[: node.start] + rendered + text[node.end :]
 
 
@@ -314,8 +330,12 @@ def _insert(text: str, node: JsonNode, addition: tuple[str, object]) -> str:
 
 def _insert_in_line(text: str, members: Members, addition: tuple[str, object]) -> str:
     key, value = addition
-    at = members.items[-1].node.end if members.comma is None else members.comma
-    return f"{text[:at]}, {json_text(key)}: {json_text(value)}{text[at:]}"
+    at = members.comma
+    if at is None:
+        at = members.items[-1].node.end
+    before = text[:at]
+    behind = text[at:]
+    return f"{before}, {json_text(key)}: {json_text(value)}{behind}"
 
 
 def _insert_as_line(text: str, node: JsonNode, addition: tuple[str, object]) -> str:
@@ -326,11 +346,9 @@ def _insert_as_line(text: str, node: JsonNode, addition: tuple[str, object]) -> 
     """
     key, value = addition
     members: Members = node.value
-    newline, unit, outer = (
-        _newline_of(text),
-        _unit_of(text),
-        _indent_at(text, node.start),
-    )
+    newline = _newline_of(text)
+    unit = _unit_of(text)
+    outer = _indent_at(text, node.start)
     indent = _indent_of_members(text, members) or outer + unit
     comma = "" if members.comma is None else ","
     rendered = _render(value, indent, unit, newline)
@@ -339,9 +357,12 @@ def _insert_as_line(text: str, node: JsonNode, addition: tuple[str, object]) -> 
     line_start = text.rfind(_NEWLINE, 0, closing) + 1
     if text[line_start:closing].strip(" \t"):
         # The bracket follows something on its line, so it moves to a line of its own.
-        edited = f"{text[:closing]}{newline}{line}{outer}{text[closing:]}"
+        at = closing
+        added = f"{newline}{line}{outer}"
     else:
-        edited = f"{text[:line_start]}{line}{text[line_start:]}"
+        at = line_start
+        added = line
+    edited = f"{text[:at]}{added}{text[at:]}"
     if not members.items or members.comma is not None:
         return edited
     last = members.items[-1].node.end
@@ -381,6 +402,11 @@ def _nested(path: Sequence[str], value: object) -> object:
     return value
 
 
-def _render(value: object, indent: str, unit: str, newline: str) -> str:
+def _render(
+    value: object,
+    indent: str,
+    unit: str,
+    newline: str,
+) -> str:
     lines = json_text(value, unit).split(_NEWLINE)
     return f"{newline}{indent}".join(lines)

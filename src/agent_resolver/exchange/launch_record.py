@@ -97,28 +97,32 @@ def container_launch(  # noqa: PLR0913 - what `docker run` takes
         port: The port that it listens on; it is reachable from this machine alone.
         transport: The protocol that it speaks.
     """
-    variables = [part for name in (*environment, *constants) for part in ("-e", name)]
-    published = ("-p", f"127.0.0.1:{port}:{port}") if port else ()
-    args = ("run", "-i", "--rm", *published, *variables, image, *after)
+    args = ["run", "-i", "--rm"]
+    if port:
+        args += ("-p", f"127.0.0.1:{port}:{port}")
+    for variable in (*environment, *constants):
+        args += ("-e", variable)
+    args += (image, *after)
     return Launch(
-        command="docker", args=args, env=tuple(environment), transport=transport
+        command="docker",
+        args=tuple(args),
+        env=tuple(environment),
+        transport=transport,
     )
 
 
 def image_version(image: str) -> str | None:
     """The version that the tag of an image names; None where the tag moves, or there is none."""
-    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    address, _, _digest = image.partition("@")
+    _, _, last_part = address.rpartition("/")
+    _, _, tag = last_part.partition(":")
     return _fixed_version(tag)
 
 
 def command_version(command: str, arguments: Sequence[str]) -> str | None:
     """The version of the package or image that a command starts, where it names one."""
-    program = (
-        command.replace("\\", "/")
-        .rpartition("/")[2]
-        .removesuffix(".exe")
-        .removesuffix(".cmd")
-    )
+    _, _, file = command.replace("\\", "/").rpartition("/")
+    program = file.removesuffix(".exe").removesuffix(".cmd")
     if program in _CONTAINER_RUNNERS:
         image = _image_in(arguments)
         return image_version(image) if image else None
@@ -155,11 +159,9 @@ def _image_in(arguments: Sequence[str]) -> str | None:
 
 
 def _pinned(package: str, version: str | None, sign: str) -> str:
-    return (
-        f"{package}{sign}{version}"
-        if version and not _names_version(package, sign)
-        else package
-    )
+    if version and not _names_version(package, sign):
+        return f"{package}{sign}{version}"
+    return package
 
 
 def _names_version(package: str, sign: str) -> bool:
@@ -167,10 +169,10 @@ def _names_version(package: str, sign: str) -> bool:
 
 
 def _fixed_version(word: str) -> str | None:
-    if (
-        not word
-        or word in _FLOATING
-        or any(character in word for character in "@|,<>{}$*^~ ")
-    ):
+    if not word or word in _FLOATING:
         return None
-    return word.removeprefix("v") if re.match(r"v\d", word) else word
+    if any(character in word for character in "@|,<>{}$*^~ "):
+        return None
+    if re.match(r"v\d", word):
+        return word.removeprefix("v")
+    return word

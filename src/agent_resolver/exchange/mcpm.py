@@ -114,14 +114,17 @@ def _environment_of(
     needed = dict(_stated_arguments(part))
     required: dict[str, None] = {}
     optional: dict[str, None] = {}
-    in_arguments = {name for argument in arguments for name in references_in(argument)}
+    in_arguments: set[str] = set()
+    for argument in arguments:
+        in_arguments.update(references_in(argument))
     for name, value in way.member("env").members():
         check_variable(value, name)
         sources = references_in(value.text() or "") or (name,)
-        is_needed = (
-            any(needed.get(each, True) for each in sources) and name not in in_arguments
-        )
-        (required if is_needed else optional)[name] = None
+        is_needed = any(needed.get(source, True) for source in sources)
+        if is_needed and name not in in_arguments:
+            required[name] = None
+        else:
+            optional[name] = None
     return tuple(required), tuple(optional)
 
 

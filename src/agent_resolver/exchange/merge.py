@@ -215,7 +215,8 @@ def _strangers(
     for entry in existing:
         known.setdefault(entry.id, {})[_render_key(_key(entry))] = reached_name(entry)
     for entry in imported:
-        shown, reached = _render_key(_key(entry)), reached_name(entry)
+        shown = _render_key(_key(entry))
+        reached = reached_name(entry)
         others = known.setdefault(entry.id, {})
         if others and reached not in others.values():
             other, was = (
@@ -238,7 +239,8 @@ def _keep_vouched(
     is_vouched: Callable[[str], bool],
 ) -> _Held:
     """What is imported again, reached as before if a person or a probe vouched for the server that is reached so."""
-    before, now = _stated(old)["reach"], _stated(fresh.entry)["reach"]
+    before = _stated(old)["reach"]
+    now = _stated(fresh.entry)["reach"]
     if before == now or (
         all(getattr(old, key) is UNSET for key in _VOUCHED) and not is_vouched(old.id)
     ):
@@ -267,7 +269,8 @@ def _fill(
     origins: dict[str, str] | None = None,
 ) -> _Held:
     """The entry with the facts that it leaves out from a later one; different values go to `conflicts`."""
-    earlier_facts, later_facts = _stated(held.entry), _stated(later)
+    earlier_facts = _stated(held.entry)
+    later_facts = _stated(later)
     origin = dict(held.origin)
     for fact, value in later_facts.items():
         place = (origins or {}).get(fact, label)
@@ -331,7 +334,8 @@ def _with_facts(
 
 
 def _updates_between(old: IndexEntry, new: IndexEntry) -> Iterable[Update]:
-    before, after = _stated(old), _stated(new)
+    before = _stated(old)
+    after = _stated(new)
     for fact in sorted(after):
         if before.get(fact) != after[fact]:
             yield Update(
@@ -351,7 +355,9 @@ def _render_value(fact: str, value: Any) -> str:  # noqa: ANN401 - any fact
         shown = " ".join(masked_arguments([launch.command, *launch.args]))
         return f"`{shown}`"
     if fact == "reach":
-        return "`***`" if has_secret(value["endpoint"]) else f"`{value['endpoint']}`"
+        if has_secret(value["endpoint"]):
+            return "`***`"
+        return f"`{value['endpoint']}`"
     return f"`{msgspec.json.encode(value).decode()}`"
 
 

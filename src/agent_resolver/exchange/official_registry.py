@@ -150,7 +150,12 @@ def _stated_words(holder: Part) -> Iterator[str]:
             yield from holder.member(key).texts()
 
 
-def _status_of(part: Part, server: Part, name: str, notes: list[Note]) -> Status | None:
+def _status_of(
+    part: Part,
+    server: Part,
+    name: str,
+    notes: list[Note],
+) -> Status | None:
     """The status that the registry states, which is newer than what the publisher wrote."""
     for holder in (part, server):
         meta = holder.member("_meta")
@@ -188,11 +193,9 @@ def _first_reach(server: Part, name: str, notes: list[Note]) -> Remote | Launch:
         taken = _kind_of(chosen[0]) if startable else "remote"
         message = f"offers {', '.join(ways)}; the entry has {taken}"
         notes.append(Note(NoteKind.OTHER_WAY, name, message, tuple(ways)))
-    return (
-        _launch_of(chosen[0], name, notes)
-        if startable
-        else _remote_of(chosen[0], name, notes)
-    )
+    if startable:
+        return _launch_of(chosen[0], name, notes)
+    return _remote_of(chosen[0], name, notes)
 
 
 def _kind_of(package: Part) -> str:
@@ -285,7 +288,9 @@ def _image_name(identifier: str, version: str | None, host: str) -> str:
     has_host = "." in identifier.partition("/")[0]
     image = identifier if has_host or not host else f"{host}/{identifier}"
     has_tag = ":" in identifier.rpartition("/")[2] or "@" in identifier
-    return image if has_tag or not version else f"{image}:{version}"
+    if has_tag or not version:
+        return image
+    return f"{image}:{version}"
 
 
 def _packaged_version(reach: Remote | Launch) -> str | None:
@@ -341,7 +346,9 @@ def _argument(argument: Part) -> Sequence[str]:
 def _with_option(argument: Part, option: str | None, value: str) -> Sequence[str]:
     """The words of an argument: its value, behind its option if it is a named one."""
     is_named = argument.member("type").text() == "named"
-    return (option, value) if is_named and option else (value,)
+    if is_named and option:
+        return (option, value)
+    return (value,)
 
 
 def _fill_in(text: str, variables: Part) -> str:

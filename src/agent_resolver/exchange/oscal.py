@@ -144,7 +144,10 @@ class _Writer:
         return result | ({"findings": findings} if findings else {})
 
     def _observation(
-        self, subject: AssessedSubject, check: AssessedCheck, place: int
+        self,
+        subject: AssessedSubject,
+        check: AssessedCheck,
+        place: int,
     ) -> dict[str, Any]:
         observed = check.observed[place]
         written: dict[str, Any] = {

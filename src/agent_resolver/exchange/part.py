@@ -105,11 +105,9 @@ class Part:
         # What joins emoji is left out as well: no one would notice what else could be
         # hidden with it.
         text = "".join(sign for sign in text if sign.isprintable())
-        return (
-            text
-            if len(text) <= _MAX_DESCRIPTION
-            else f"{text[:_MAX_DESCRIPTION].rstrip()}…"
-        )
+        if len(text) <= _MAX_DESCRIPTION:
+            return text
+        return f"{text[:_MAX_DESCRIPTION].rstrip()}…"
 
     def texts(self) -> tuple[str, ...]:
         """The texts of a list."""
@@ -130,12 +128,20 @@ class Part:
         if not self._expect(dict):
             raise EntryRefused
 
-    def refuse(self, code: IssueCode, message: str, hint: str = "") -> None:
+    def refuse(
+        self,
+        code: IssueCode,
+        message: str,
+        hint: str = "",
+    ) -> None:
         """Record a fault here, and go on to find others."""
         self.faults.append(Issue(at=self.at, code=code, message=message, hint=hint))
 
     def refuse_entry(
-        self, code: IssueCode, message: str, hint: str = ""
+        self,
+        code: IssueCode,
+        message: str,
+        hint: str = "",
     ) -> EntryRefused:
         """Record a fault here after which nothing else can be said about the entry; for the caller to raise."""
         self.refuse(code, message, hint)

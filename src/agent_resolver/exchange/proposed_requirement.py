@@ -98,12 +98,16 @@ def _joined(wishes: Iterable[Wish]) -> dict[str, Wish]:
 
 
 def _propose(
-    server: Server, own_category: str, wish: Wish, allowed: Sequence[str]
+    server: Server,
+    own_category: str,
+    wish: Wish,
+    allowed: Sequence[str],
 ) -> ProposedRequirement:
     scopes, certainty, why = _scopes_for(server, wish)
     category = own_category or next(iter(server.categories), server.id)
     if not own_category:
-        certainty, why = "guessed", f"{why}; other servers have the category too"
+        certainty = "guessed"
+        why = f"{why}; other servers have the category too"
     permissions = tuple(
         sorted(
             scope
@@ -149,7 +153,9 @@ def _unknown_scopes(server: Server, wish: Wish) -> str:
         return "which scopes it has"
     needs = server.tool_scopes or {}
     unknown = [tool for tool in wish.tools if tool not in needs]
-    return f"which scopes open `{unknown[0]}`" if unknown else ""
+    if unknown:
+        return f"which scopes open `{unknown[0]}`"
+    return ""
 
 
 def _own_category(server_id: str, pairs: Iterable[tuple[str, Sequence[str]]]) -> str:

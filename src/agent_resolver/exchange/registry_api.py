@@ -74,7 +74,8 @@ def fetch_registry(
     Raises:
         FetchFailed: A page cannot be fetched or is not one, or there is no end to them.
     """
-    address, cursor = _list_address(fetcher, url), ""
+    address = _list_address(fetcher, url)
+    cursor = ""
     narrowing = dict(parse_qsl(urlsplit(url).query))
     servers: dict[ServerKey, Any] = {}
     parts: list[FetchedPart] = []
@@ -143,7 +144,9 @@ def _changed_at(server: Mapping[str, Any]) -> str:
     if not isinstance(official, dict):
         return ""
     instant = official.get("updatedAt") or official.get("updated_at")
-    return instant if isinstance(instant, str) and _INSTANT.fullmatch(instant) else ""
+    if isinstance(instant, str) and _INSTANT.fullmatch(instant):
+        return instant
+    return ""
 
 
 def _list_address(fetcher: Fetcher, url: str) -> str:

@@ -129,7 +129,8 @@ def has_secret(address: str) -> bool:
     """True if an address names a user or password, has a secret in its path, query or fragment, or cannot be read."""
     try:
         parts = urlsplit(address)
-        user, password = parts.username, parts.password
+        user = parts.username
+        password = parts.password
     except ValueError:
         return True
     if _is_secret_login(parts.scheme, user, password):
@@ -248,7 +249,9 @@ def _secret_in_header(name: str, value: str) -> str | None:
     if not header:
         return None
     short = header["name"].removeprefix("x-").removeprefix("X-")
-    return header["value"] if _SECRET_NAME.fullmatch(short) else None
+    if _SECRET_NAME.fullmatch(short):
+        return header["value"]
+    return None
 
 
 def _is_bearer(value: str) -> bool:

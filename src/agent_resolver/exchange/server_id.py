@@ -50,12 +50,18 @@ def assign_ids(names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]
     groups: dict[str, list[str]] = {}
     for name in sorted(set(names).difference(known)):
         groups.setdefault(mapped_id(name), []).append(name)
-    found = {name: known[name] for name in names if name in known}
+    found: dict[str, str] = {}
+    for name in names:
+        if name in known:
+            found[name] = known[name]
     for wanted, rivals in groups.items():
         is_contested = len(rivals) > 1 or wanted in taken
         for name in rivals:
             needs_suffix = is_contested and (name != wanted or wanted in taken)
-            found[name] = f"{wanted}-{_digest_of(name)}" if needs_suffix else wanted
+            if needs_suffix:
+                found[name] = f"{wanted}-{_digest_of(name)}"
+            else:
+                found[name] = wanted
     return found
 
 

@@ -183,15 +183,11 @@ def _source_of(path: str, content: object) -> Source:
     if not os.path.isfile(tools) or os.path.basename(path) == _TOOLS:
         return Source(content, name)
     try:
-        return Source(
-            content,
-            name,
-            plain(read_content(tools, read_bounded(tools, MAX_SOURCE_BYTES))),
-        )
+        tree = read_content(tools, read_bounded(tools, MAX_SOURCE_BYTES))
+        return Source(content, name, plain(tree))
     except (FileError, Unreadable):
-        return Source(
-            content, name
-        )  # Only names of tools are read from it, for a note.
+        # Only names of tools are read from it, for a note.
+        return Source(content, name)
 
 
 def _unrecognised(path: str, forced: str | None) -> SourceReading:
@@ -207,7 +203,10 @@ def _unrecognised(path: str, forced: str | None) -> SourceReading:
 
 
 def _only_fault(
-    path: str, code: IssueCode, message: str, hint: str = ""
+    path: str,
+    code: IssueCode,
+    message: str,
+    hint: str = "",
 ) -> SourceReading:
     issue = Issue(at=(), code=code, message=message, hint=hint)
     return SourceReading(path, imported=Imported(faults=(issue,)))

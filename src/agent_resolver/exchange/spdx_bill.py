@@ -92,7 +92,10 @@ def _package_of(place: str, server: BillServer) -> Package:
 
 
 def _annotations_of(
-    place: str, server: BillServer, bill: Bill, tool: Actor
+    place: str,
+    server: BillServer,
+    bill: Bill,
+    tool: Actor,
 ) -> Iterator[Annotation]:
     for name, value in server.properties:
         yield Annotation(

@@ -54,7 +54,10 @@ class DamagedSource(ResolverError):
     """What is kept of a source is not what was stored."""
 
     def __init__(
-        self, path: str, problem: str, hint: str = "fetch all of it again with `--full`"
+        self,
+        path: str,
+        problem: str,
+        hint: str = "fetch all of it again with `--full`",
     ) -> None:
         super().__init__(f"`{path}`: {problem}")
         self.hint = hint

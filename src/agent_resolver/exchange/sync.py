@@ -136,8 +136,10 @@ def _asked_since(updated: str, now: datetime) -> str:
 
 def _sync_file(request: SyncRequest, source: StoredSource, fetcher: Fetcher) -> Synced:
     fetched = fetcher.get(request.url)
-    name = request.url.partition("?")[0].partition("#")[0].rpartition("/")[2]
-    suffix = next((each for each in _SUFFIXES if name.endswith(each)), ".json")
+    address, _, _query = request.url.partition("?")
+    address, _, _fragment = address.partition("#")
+    suffixes = (suffix for suffix in _SUFFIXES if address.endswith(suffix))
+    suffix = next(suffixes, ".json")
     if not fetched.content.strip():
         raise FetchFailed(request.url, "answers with nothing")
     manifest = SourceManifest(url=request.url, kind="file", fetched=(part_of(fetched),))
@@ -158,4 +160,5 @@ def _sync_repository(request: SyncRequest, source: StoredSource) -> Synced:
         allows_private=request.allows_private,
     )
     manifest = SourceManifest(url=request.url, kind="git", commit=cloned.commit)
-    return Synced(manifest, source.store(manifest, cloned.files), len(cloned.files))
+    changed = source.store(manifest, cloned.files)
+    return Synced(manifest, changed, len(cloned.files))

@@ -30,7 +30,12 @@ def read_toml(text: str) -> dict[str, Any]:
         raise NotToml(str(error) or "nested too deep") from error
 
 
-def with_toml_table(text: str, root: str, name: str, values: Mapping[str, Any]) -> str:
+def with_toml_table(
+    text: str,
+    root: str,
+    name: str,
+    values: Mapping[str, Any],
+) -> str:
     """The text with the table `[root.name]` of these values; the text itself if that is what it says already.
 
     A table that is new goes to the end of the text. One that is there gets its keys changed in place, so that comments
@@ -55,7 +60,8 @@ def with_toml_table(text: str, root: str, name: str, values: Mapping[str, Any]) 
         if is_new
         else _change(text, root, name, values)
     )
-    comments, kept = _COMMENT.findall(text), _COMMENT.findall(edited)
+    comments = _COMMENT.findall(text)
+    kept = _COMMENT.findall(edited)
     if any(kept.count(comment) < comments.count(comment) for comment in comments):
         raise CannotEdit(f"a comment beside `[{root}.{name}]` would be lost")
     try:
@@ -69,7 +75,12 @@ def with_toml_table(text: str, root: str, name: str, values: Mapping[str, Any]) 
     return edited
 
 
-def _append(text: str, root: str, name: str, values: Mapping[str, Any]) -> str:
+def _append(
+    text: str,
+    root: str,
+    name: str,
+    values: Mapping[str, Any],
+) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = [
         f"[{root}.{name}]",
@@ -81,7 +92,12 @@ def _append(text: str, root: str, name: str, values: Mapping[str, Any]) -> str:
     return f"{text}{ending}{gap}{newline.join(lines)}"
 
 
-def _change(text: str, root: str, name: str, values: Mapping[str, Any]) -> str:
+def _change(
+    text: str,
+    root: str,
+    name: str,
+    values: Mapping[str, Any],
+) -> str:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -189,7 +205,11 @@ def _one_escape(pair: re.Match[str]) -> str:
 
 
 def with_toml_item(
-    text: str, table: str, key: str, item: str, without: Collection[str] = ()
+    text: str,
+    table: str,
+    key: str,
+    item: str,
+    without: Collection[str] = (),
 ) -> str:
     """The text with one more text in the list `key` of `[table]`; both are made where they are missing.
 
@@ -221,7 +241,11 @@ def with_toml_item(
 
 
 def _with_changed_list(
-    text: str, table: str, key: str, removed: Iterable[str], added: Iterable[str]
+    text: str,
+    table: str,
+    key: str,
+    removed: Iterable[str],
+    added: Iterable[str],
 ) -> str:
     """The text with items removed from a list and others added; the list is made where it is missing."""
     import tomlkit

@@ -96,7 +96,12 @@ def _remote_of(name: str, part: Part, notes: list[Note]) -> Remote:
     return Remote(address, endpoint_transport(part.member("transport")))
 
 
-def _container_of(name: str, image: str, part: Part, notes: list[Note]) -> Launch:
+def _container_of(
+    name: str,
+    image: str,
+    part: Part,
+    notes: list[Note],
+) -> Launch:
     check_package(part.member("image"), image)
     required: dict[str, None] = {}
     optional: dict[str, None] = {}

@@ -106,7 +106,9 @@ def _split_names(value: object) -> Iterator[str]:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
+    if not isinstance(value, str):
+        return False
+    return 0 < len(value) <= _LONGEST and value.isprintable()
 
 
 def _text_or_empty(value: object) -> str:

@@ -122,9 +122,9 @@ class ClientCredentials:
 
     def _fresh(self) -> Caller | None:
         held = self._held
-        return (
-            held.caller if held is not None and self._clock() < held.renew_at else None
-        )
+        if held is not None and self._clock() < held.renew_at:
+            return held.caller
+        return None
 
     def _renew(self) -> Caller:
         # The one before in the queue may have done it.
@@ -207,7 +207,8 @@ class ClientCredentials:
             }, {}
         # RFC 6749, 2.3.1: both are encoded like fields of a form first.
         pair = f"{quote_plus(self._client_id)}:{quote_plus(self._client_secret)}"
-        return form, {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        encoded = b64encode(pair.encode()).decode()
+        return form, {"Authorization": f"Basic {encoded}"}
 
     def _read_answer(self, answer: Answer, endpoint: str) -> str:
         if answer.status != OK:

@@ -163,13 +163,12 @@ class IssuerKeys:
         except KeysUnavailable as problem:
             self._failed = _Failed(problem, self._clock())
             raise
-        self._held, self._failed = _Held(keys, self._clock()), None
+        self._held = _Held(keys, self._clock())
+        self._failed = None
         return keys
 
     def _younger_than(self, seconds: float) -> Keys | None:
         held = self._held
-        return (
-            held.keys
-            if held is not None and self._clock() - held.at < seconds
-            else None
-        )
+        if held is not None and self._clock() - held.at < seconds:
+            return held.keys
+        return None

@@ -44,7 +44,12 @@ _REGISTRY: Final = _Pinned(strict_check_header=False)
 
 
 def verify(
-    token: str, keys: Sequence[Key], *, issuer: str, audience: str, now: float
+    token: str,
+    keys: Sequence[Key],
+    *,
+    issuer: str,
+    audience: str,
+    now: float,
 ) -> Caller:
     """The caller that a token vouches for, `now` being seconds since 1970.
 

@@ -142,7 +142,12 @@ class _Guarded:
             )
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -203,7 +208,11 @@ class _Guarded:
             return JSONResponse(told, 503, {"Retry-After": str(_RETRY_SECONDS)})
 
     def _refusal(
-        self, status: int, error: str, description: str, **details: str
+        self,
+        status: int,
+        error: str,
+        description: str,
+        **details: str,
     ) -> Response:
         told = {"error": error, "error_description": description}
         challenge = {

@@ -96,7 +96,10 @@ class WorkerProcess(ServedProcess):
     """A worker as probes see it."""
 
     def __init__(
-        self, session: Session, worker: "ProjectWorker", capacity: int
+        self,
+        session: Session,
+        worker: "ProjectWorker",
+        capacity: int,
     ) -> None:
         super().__init__(session)
         self._is_state_known = True
@@ -106,7 +109,9 @@ class WorkerProcess(ServedProcess):
     def find_fault(self) -> str:
         """`loop_stuck` once the worker looks for no runs any longer."""
         is_stuck = time.monotonic() - self._worker.turned_at > _STUCK_SECONDS
-        return "loop_stuck" if is_stuck and not self._worker.is_stopping else ""
+        if is_stuck and not self._worker.is_stopping:
+            return "loop_stuck"
+        return ""
 
     async def find_obstacle(self) -> str:
         """`draining` or `engine_broken`; else as for every process."""
@@ -189,7 +194,10 @@ def _numbers(counted: Mapping[Any, int]) -> _Labelled:
 
 
 def _gauge(
-    name: str, help_text: str, value: float | _Labelled, *labels: str
+    name: str,
+    help_text: str,
+    value: float | _Labelled,
+    *labels: str,
 ) -> "Metric":
     from prometheus_client.core import GaugeMetricFamily
 
@@ -199,7 +207,10 @@ def _gauge(
 
 
 def _counter(
-    name: str, help_text: str, value: float | _Labelled, *labels: str
+    name: str,
+    help_text: str,
+    value: float | _Labelled,
+    *labels: str,
 ) -> "Metric":
     from prometheus_client.core import CounterMetricFamily
 

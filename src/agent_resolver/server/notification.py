@@ -75,7 +75,13 @@ class SessionSubscriptions(Protocol):
         """The agents that each of these sessions subscribes to."""
         ...
 
-    async def change(self, session: str, name: str, *, is_wanted: bool) -> bool:
+    async def change(
+        self,
+        session: str,
+        name: str,
+        *,
+        is_wanted: bool,
+    ) -> bool:
         """Subscribe to an agent, or no longer; False if the session has too many subscriptions."""
         ...
 
@@ -128,7 +134,10 @@ class Notices:
         self.remember(ctx)
 
     def remember_stream(
-        self, connection: Connection, session: str, caller: Caller | None
+        self,
+        connection: Connection,
+        session: str,
+        caller: Caller | None,
     ) -> None:
         """Remember the stream on which a session over HTTP hears of changes, until it closes."""
         stream = self._connections[id(connection)] = _Subscriber(connection, session)

@@ -19,7 +19,9 @@ from agent_resolver.schema.errors import ResolverError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-LIVE, READY, METRICS = "/healthz", "/readyz", "/metrics"
+LIVE = "/healthz"
+READY = "/readyz"
+METRICS = "/metrics"
 PATHS: Final = frozenset({LIVE, READY, METRICS})
 _READ_SECONDS: Final = 5.0
 """Seconds within which the state has to answer."""
@@ -86,7 +88,12 @@ class Probes:
 
         return route
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:  # noqa: ARG002 - ASGI
+    async def __call__(
+        self,
+        scope: "Scope",
+        receive: "Receive",  # noqa: ARG002 - ASGI
+        send: "Send",
+    ) -> None:
         """Answer one request; its body is never read."""
         if scope["type"] != "http":
             return

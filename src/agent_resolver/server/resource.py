@@ -158,7 +158,8 @@ class AgentResources:
         self, ctx: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         """The names, formats or versions that start like what is written so far."""
-        ref, argument = params.ref, params.argument
+        ref = params.ref
+        argument = params.argument
         is_template = isinstance(ref, types.ResourceTemplateReference) and ref.uri in {
             _NAME_TEMPLATE,
             _PATH_TEMPLATE,
@@ -182,7 +183,8 @@ class AgentResources:
             values = tuple(word for word in versions if word.startswith(argument.value))
             total = len(values)
         else:
-            values, total = (), 0
+            values = ()
+            total = 0
         completion = types.Completion(
             values=list(values), total=total, has_more=total > len(values)
         )

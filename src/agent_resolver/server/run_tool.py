@@ -78,7 +78,11 @@ class RunAgentTool:
     """
 
     def __init__(
-        self, runs: ProjectRuns, catalog: Catalog, *, is_strict: bool = False
+        self,
+        runs: ProjectRuns,
+        catalog: Catalog,
+        *,
+        is_strict: bool = False,
     ) -> None:
         self._runs = runs
         self._catalog = catalog
@@ -112,10 +116,8 @@ class RunAgentTool:
         agent_id = self._agent_id(arguments["agent"], context.caller)
         handle = context.handle
         if handle is not None and handle.run:
-            run_id, known = (
-                handle.run,
-                await self._own_run(handle.run, agent_id, context.caller),
-            )
+            run_id = handle.run
+            known = await self._own_run(handle.run, agent_id, context.caller)
         else:
             run_id, known = await self._find_run(arguments, context)
         if handle is not None and known is not None:
@@ -151,7 +153,10 @@ class RunAgentTool:
         return _document_of(result)
 
     async def _own_run(
-        self, run_id: str, agent_id: str, caller: Caller
+        self,
+        run_id: str,
+        agent_id: str,
+        caller: Caller,
     ) -> Folded | None:
         """A run of this agent that the caller started.
 
@@ -227,7 +232,10 @@ class RunAgentTool:
         return agent_id_of(found.uri)
 
     async def _run_until_given_up(
-        self, request: RunRequest | ResumeRequest, run_id: str, context: CallContext
+        self,
+        request: RunRequest | ResumeRequest,
+        run_id: str,
+        context: CallContext,
     ) -> RunResult:
         """Run, and end the run once the client no longer waits. Calls that had started are recorded all the same."""
         running = asyncio.create_task(self._run(request, _sink_of(context, run_id)))
@@ -310,11 +318,9 @@ def _words_of(event: RunEvent) -> str:
     kind = str(event.__struct_config__.tag)
     if isinstance(event, ToolStarted):
         return f"{kind} {event.tool}"
-    return (
-        f"{kind} {event.tool}: {event.outcome}"
-        if isinstance(event, ToolEnded)
-        else kind
-    )
+    if isinstance(event, ToolEnded):
+        return f"{kind} {event.tool}: {event.outcome}"
+    return kind
 
 
 def _document_of(result: RunResult) -> dict[str, Any]:

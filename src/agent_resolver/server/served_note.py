@@ -24,10 +24,17 @@ def milliseconds_now() -> int:
 def read_note(snapshot: Snapshot, key: str) -> str | None:
     """What is kept under a key; None where nothing is, or where its time is over."""
     row = snapshot.get(SERVED, key)
-    return row.body if row is not None and row.until > milliseconds_now() else None
+    if row is not None and row.until > milliseconds_now():
+        return row.body
+    return None
 
 
-def put_note(transaction: Transaction, key: str, until: int, body: str = "") -> None:
+def put_note(
+    transaction: Transaction,
+    key: str,
+    until: int,
+    body: str = "",
+) -> None:
     """Keep something until a time. Some of what is of no use any more goes."""
     transaction.put(SERVED, ServedRow(key=key, until=until, body=body))
     now = milliseconds_now()

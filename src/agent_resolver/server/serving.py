@@ -147,7 +147,10 @@ async def serve(  # noqa: PLR0913 - each is one option of `agent serve`
 
 
 async def serve_session(
-    session: Session, catalog: Catalog, how: Serving, index: str
+    session: Session,
+    catalog: Catalog,
+    how: Serving,
+    index: str,
 ) -> None:
     """Serve the agents of a catalog and the tools of a session; `index` is what agents resolve against.
 
@@ -195,7 +198,10 @@ def _keeping_of(session: Session, how: Serving, offer: "_Offer") -> Keeping:
 
 
 def _note_ready(
-    how: Serving, catalog: Catalog, offer: "_Offer", url: str | None
+    how: Serving,
+    catalog: Catalog,
+    offer: "_Offer",
+    url: str | None,
 ) -> None:
     if how.on_ready is not None:
         how.on_ready(Ready(url, catalog.total, offer.count, offer.problems))
@@ -213,7 +219,11 @@ class _OpenServer(Struct, frozen=True):
 
 
 async def _open_server(
-    session: Session, catalog: Catalog, how: Serving, index: str, stack: AsyncExitStack
+    session: Session,
+    catalog: Catalog,
+    how: Serving,
+    index: str,
+    stack: AsyncExitStack,
 ) -> _OpenServer:
     offer = await _open_offer(session, how, stack)
     resolve_one = partial(resolve_against, index)
@@ -402,11 +412,9 @@ def _checked_manifest(
     """What identifies the project's own tools; a manifest that is committed must be that of the code."""
     require_no_drift(session, capabilities)
     manifest = manifest_of(capabilities)
-    return (
-        {"version": manifest.version, "digest": manifest.digest}
-        if capabilities
-        else None
-    )
+    if capabilities:
+        return {"version": manifest.version, "digest": manifest.digest}
+    return None
 
 
 # The address --------------------------------------------------------------------------
@@ -427,7 +435,10 @@ def _check_address(http: tuple[str, int] | None, allow_hosts: Sequence[str]) -> 
 
 
 def _authentication_of(
-    session: Session, offer: _Offer, url: str, names: Sequence[str]
+    session: Session,
+    offer: _Offer,
+    url: str,
+    names: Sequence[str],
 ) -> "Authentication | None":
     verifier = verifier_of(session)
     if verifier is None:

@@ -102,9 +102,16 @@ class SessionNotes:
 
         return await self._store.read(read)
 
-    async def change(self, session: str, name: str, *, is_wanted: bool) -> bool:
+    async def change(
+        self,
+        session: str,
+        name: str,
+        *,
+        is_wanted: bool,
+    ) -> bool:
         """Subscribe to an agent, or no longer; False if the session has too many subscriptions."""
-        key, until = f"wanted/{short_digest(session)}", milliseconds_now() + _VALID_MS
+        key = f"wanted/{short_digest(session)}"
+        until = milliseconds_now() + _VALID_MS
 
         def write(transaction: Transaction) -> bool:
             names = _names_of(read_note(transaction, key))
@@ -131,7 +138,9 @@ class SessionNotes:
 
 
 def _names_of(body: str | None) -> set[str]:
-    return set(msgspec.json.decode(body, type=list[str])) if body else set()
+    if body:
+        return set(msgspec.json.decode(body, type=list[str]))
+    return set()
 
 
 class SharedSessions(StreamableHTTPSessionManager):
@@ -196,7 +205,10 @@ class SharedSessions(StreamableHTTPSessionManager):
     # One request ----------------------------------------------------------------------
 
     async def _handle_stateful_request(
-        self, scope: "Scope", receive: "Receive", send: "Send"
+        self,
+        scope: "Scope",
+        receive: "Receive",
+        send: "Send",
     ) -> None:
         request = Request(scope, receive)
         refused = await self._security.validate_request(
@@ -415,7 +427,9 @@ def _negotiated(asked: dict[str, Any]) -> str:
         if isinstance(params, dict)
         else DEFAULT_NEGOTIATED_VERSION
     )
-    return wanted if wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+    if wanted in HANDSHAKE_PROTOCOL_VERSIONS:
+        return wanted
+    return LATEST_HANDSHAKE_VERSION
 
 
 def _decoded(body: bytes) -> dict[str, Any]:
@@ -428,9 +442,9 @@ def _decoded(body: bytes) -> dict[str, Any]:
 
 
 def _key_of(request: object) -> str:
-    return (
-        msgspec.json.encode(request).decode() if isinstance(request, str | int) else ""
-    )
+    if isinstance(request, str | int):
+        return msgspec.json.encode(request).decode()
+    return ""
 
 
 def _replay(body: bytes, receive: "Receive") -> "Receive":

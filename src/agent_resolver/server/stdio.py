@@ -104,12 +104,14 @@ class Input(anyio.AsyncFile[str]):
 
     async def _line(self) -> bytes:
         """The next line, or nothing at the end; of one that is too long, so much that it is seen to be."""
-        looked, is_too_long = 0, False
+        looked = 0
+        is_too_long = False
         while (end := self._rest.find(b"\n", looked)) < 0:
             looked = len(self._rest)
             if looked > MAX_LINE:
                 self._rest.clear()
-                looked, is_too_long = 0, True
+                looked = 0
+                is_too_long = True
             piece = await self._piece()
             if not piece:
                 end = len(self._rest)
@@ -171,7 +173,8 @@ class Output(anyio.AsyncFile[str]):
     async def flush(self) -> None:
         """Send it."""
         async with self._sending:
-            content, self._content = self._content, b""
+            content = self._content
+            self._content = b""
             self._is_sent.clear()
             await to_thread.run_sync(self._send, content, abandon_on_cancel=True)
             self._expected -= (

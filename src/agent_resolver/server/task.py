@@ -206,7 +206,10 @@ class Tasks:
         return {"tasks": tasks, **more}
 
     def _page_of(
-        self, caller: Caller, last: str | None, snapshot: Snapshot
+        self,
+        caller: Caller,
+        last: str | None,
+        snapshot: Snapshot,
     ) -> tuple[Sequence[tuple[Run, str]], str]:
         """The caller's next tasks with their status, and the id of the last run if there are more of them."""
         if last and snapshot.get(RUNS, last) is None:
@@ -275,7 +278,12 @@ class Tasks:
                 self._go_on(row.id, run, caller)
         return {}
 
-    def _go_on(self, run_id: str, run: TaskRun, caller: Caller) -> None:
+    def _go_on(
+        self,
+        run_id: str,
+        run: TaskRun,
+        caller: Caller,
+    ) -> None:
         """Let a run go on in this process, unless a call here does so already; no client waits for it."""
         if run_id in self._going_on or self._ending.is_set():
             return
@@ -341,7 +349,12 @@ class Tasks:
         # client.
         return row.kind in self._runs and not row.parent
 
-    def _context_of(self, run: TaskRun, run_id: str, caller: Caller) -> CallContext:
+    def _context_of(
+        self,
+        run: TaskRun,
+        run_id: str,
+        caller: Caller,
+    ) -> CallContext:
         context = structs.replace(
             self._context, trace_id=run.trace_id, caller=caller, connection="tasks"
         )
@@ -381,7 +394,10 @@ def _can_ask(ctx: Context) -> bool:
 
 
 def _task_of(
-    row: Run, status: str, message: str, poll_ms: int = _POLL_MS
+    row: Run,
+    status: str,
+    message: str,
+    poll_ms: int = _POLL_MS,
 ) -> dict[str, Any]:
     return {
         "taskId": row.id,
@@ -400,13 +416,17 @@ def _listed_status(row: Run, snapshot: Snapshot) -> str:
     if row.status in FINISHED:
         # A tool that failed has a result that says so: `failed` is for errors of the
         # protocol.
-        return "cancelled" if row.status == "cancelled" else "completed"
+        if row.status == "cancelled":
+            return "cancelled"
+        return "completed"
     action = (
         snapshot.get(PENDING, row.waits_for)
         if row.status == "waiting" and row.waits_for
         else None
     )
-    return "input_required" if action is not None and action.is_open else "working"
+    if action is not None and action.is_open:
+        return "input_required"
+    return "working"
 
 
 def _result_of(outcome: Outcome) -> dict[str, Any]:
@@ -450,7 +470,9 @@ def _words_of(response: object) -> str | None:
     except msgspec.ValidationError:
         return None
     words = content.get("answer", "")
-    return words if given.get("action") == "accept" and words else None
+    if given.get("action") == "accept" and words:
+        return words
+    return None
 
 
 def _unknown_task() -> MCPError:

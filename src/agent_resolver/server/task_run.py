@@ -106,7 +106,10 @@ class AgentTaskRuns:
     """The runs of agents that `run_agent` starts."""
 
     def __init__(
-        self, journal: Callable[[], Journal], store: Store, now: Callable[[], str]
+        self,
+        journal: Callable[[], Journal],
+        store: Store,
+        now: Callable[[], str],
     ) -> None:
         self._journal = journal
         self._store = store
@@ -176,4 +179,6 @@ def _progress_of(view: RunView) -> str:
     told = f"{done} of {len(view.steps)} steps done"
     if running:
         return f"{told}; running: {running}"
-    return f"{told}; waits for: {', '.join(kinds)}" if kinds else told
+    if kinds:
+        return f"{told}; waits for: {', '.join(kinds)}"
+    return told

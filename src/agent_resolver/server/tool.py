@@ -268,7 +268,9 @@ def _trace_of(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
 def _trace_state_of(ctx: Context) -> str:
     """What others say of the trace, in W3C's trace context."""
     given = (ctx.meta or {}).get("tracestate")
-    return parse_state(given) if isinstance(given, str) else ""
+    if isinstance(given, str):
+        return parse_state(given)
+    return ""
 
 
 def _progress_to_client(ctx: Context) -> Progress:

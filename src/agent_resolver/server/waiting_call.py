@@ -29,15 +29,16 @@ class WaitingCalls:
         self._store = store or MemoryStore()
 
     async def trace_of(
-        self, caller_id: str, tool_id: str, arguments: dict[str, Any]
+        self,
+        caller_id: str,
+        tool_id: str,
+        arguments: dict[str, Any],
     ) -> str | None:
         """The trace under which this very call waits, if it does."""
         key = _key_of_call(caller_id, tool_id, arguments)
-        return (
-            await self._store.read(lambda snapshot: read_note(snapshot, key))
-            if key
-            else None
-        )
+        if key:
+            return await self._store.read(lambda snapshot: read_note(snapshot, key))
+        return None
 
     async def note(
         self,

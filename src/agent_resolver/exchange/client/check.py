@@ -96,7 +96,11 @@ def decode_settings(raw: bytes, path: str) -> str:
 
 
 def judge_entry(
-    client: Client, name: str, values: object, governing: Governing, path: str = ""
+    client: Client,
+    name: str,
+    values: object,
+    governing: Governing,
+    path: str = "",
 ) -> ClientFinding:
     """Whether an entry serves the project under its lock, starts a locked server itself, or neither.
 
@@ -121,7 +125,9 @@ def command_of(values: object) -> tuple[Any, ...]:
     if not isinstance(values, Mapping) or "command" not in values:
         return ()
     arguments = values.get("args", [])
-    return (values["command"], *arguments) if _is_texts(arguments) else ()
+    if _is_texts(arguments):
+        return (values["command"], *arguments)
+    return ()
 
 
 def served_agent(command: Sequence[object]) -> str | None:
@@ -130,17 +136,20 @@ def served_agent(command: Sequence[object]) -> str | None:
     Where the program is installed does not matter here: an entry that another installation wrote is ours too.
     """
     words = [str(word) for word in command]
-    is_script = os.path.basename(words[0] if words else "") in _BARE_COMMANDS
-    serves = words[1:2] == ["serve"] if is_script else _is_module(words[1:])
-    if not serves:
+    if not words or not _serves(os.path.basename(words[0]), words[1:]):
         return None
-    return words[words.index("--tools-of") + 1] if "--tools-of" in words[:-1] else ""
+    if "--tools-of" in words[:-1]:
+        return words[words.index("--tools-of") + 1]
+    return ""
 
 
-def _is_module(arguments: Sequence[str]) -> bool:
-    """True if Python is started with this program as its module, to serve."""
-    named = arguments[1:] if arguments[:1] == ["-P"] else arguments
-    return list(named[:3]) == ["-m", "agent_resolver", "serve"]
+def _serves(program: str, arguments: list[str]) -> bool:
+    """True for `agent serve`, also if Python is started with this program as its module."""
+    if program in _BARE_COMMANDS:
+        return arguments[:1] == ["serve"]
+    if arguments[:1] == ["-P"]:
+        arguments = arguments[1:]
+    return arguments[:3] == ["-m", "agent_resolver", "serve"]
 
 
 def sets_values(client: Client, values: Mapping[str, Any]) -> bool:
@@ -179,22 +188,19 @@ def _judge(client: Client, entry: "_Entry", governing: Governing) -> tuple[Kind,
 def _judge_server(
     client: Client, entry: "_Entry", governing: Governing
 ) -> tuple[Kind, str]:
-    """Whether an entry that does not start this program is a locked server."""
+    """The judgement of an entry that does not start this program: it is a locked server, or outside."""
     use = next((use for use in governing.uses if entry.is_locked(use)), None)
     if use is None:
-        switches = [
-            key
-            for key, value in _SWITCHED_OFF.items()
-            if entry.values.get(key) is value
-        ]
-        more = (
-            f"; `{switches[0]}` is not known to keep {client.title} from starting it"
-            if switches
-            else ""
-        )
-        return "outside", f"no lock of the project has it{more}"
+        why = "no lock of the project has it"
+        for key, value in _SWITCHED_OFF.items():
+            if entry.values.get(key) is value:
+                why += f"; `{key}` is not known to keep {client.title} from starting it"
+                break
+        return "outside", why
     why = _why_not_direct(client, entry, use)
-    return ("outside", why) if why else ("direct", _render_wider(client, entry, use))
+    if why:
+        return "outside", why
+    return "direct", _render_wider(client, entry, use)
 
 
 class _Entry:
@@ -228,24 +234,30 @@ class _Entry:
 
     def render_start(self) -> str:
         """The program or the host, for people: any argument, path or query may be a secret, so none is shown."""
-        return self._render_command() if self.command else self._render_address()
+        if self.command:
+            return self._render_command()
+        return self._render_address()
 
     def _render_command(self) -> str:
         found = _WORD_TO_SHOW.match(str(self.command[0]))
         program = found[0] if found else "***"
         count = len(self.command) - 1
-        return f"{program} with {counted(count, 'argument')}" if count else program
+        if count:
+            return f"{program} with {counted(count, 'argument')}"
+        return program
 
     def _render_address(self) -> str:
-        host = _HOST_TO_SHOW.match(self.url)
-        if host:
-            return host[1] + host[2] + (host[3] or "")
+        found = _HOST_TO_SHOW.match(self.url)
+        if found:
+            scheme, host, port = found.groups(default="")
+            return f"{scheme}{host}{port}"
         return "an address that is not shown" if self.url else ""
 
 
 def _read_variables(values: Mapping[str, Any]) -> dict[str, str | None] | None:
     """The variables that an entry sets, with None for those that it passes on; None if they have another form."""
-    environment, names = values.get("env", {}), values.get("env_vars", [])
+    environment = values.get("env", {})
+    names = values.get("env_vars", [])
     if not _is_texts(names) or not isinstance(environment, Mapping):
         return None
     if not all(map(_is_word, environment.values())):
@@ -272,10 +284,12 @@ def _arguments_of_ours(command: Sequence[str], own: Sequence[str]) -> Sequence[s
     """The arguments that an entry starts this program with; empty if it starts something else, or does not serve."""
     if not command:
         return ()
-    size = len(own) if tuple(command[: len(own)]) == tuple(own) else 0
     if command[0] in _BARE_COMMANDS:
-        size = 1
-    arguments = command[size:] if size else ()
+        arguments = command[1:]
+    elif own and tuple(command[: len(own)]) == tuple(own):
+        arguments = command[len(own) :]
+    else:
+        return ()
     return arguments if arguments[:1] == ("serve",) else ()
 
 
@@ -307,21 +321,21 @@ def _why_not_governed(arguments: Sequence[str], governing: Governing) -> str:
     """Why the arguments of `agent serve` do not hold it to a lock of this project; empty if they do."""
     given = list(arguments)
     named: dict[str, str] = {}
+    folder = governing.folder or governing.project
     while given:
         option = given.pop(0)
         if option in _OPTIONS_ALONE:
             continue
         if option not in _VERIFIED_OPTIONS | _OPTIONS_WITH_WORD or not given:
             return f"it passes `{_render_option(option)}` to `agent serve`"
-        named[option] = path = os.path.realpath(
-            os.path.join(governing.folder or governing.project, given.pop(0))
-        )
+        path = os.path.realpath(os.path.join(folder, given.pop(0)))
+        named[option] = path
         if why := _why_not_allowed(option, path, governing):
             return why
-    folder = named.get("--project")
-    if folder is None:
+    served = named.get("--project")
+    if served is None:
         return "it does not name the folder that it serves"
-    if folder != os.path.realpath(governing.project):
+    if served != os.path.realpath(governing.project):
         return "it serves another folder"
     return _why_not_verified(named, governing)
 
@@ -395,21 +409,19 @@ def _why_other_headers(client: Client, entry: _Entry, use: LockedUse) -> str:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    return os.path.commonpath(
-        [os.path.realpath(path), os.path.realpath(folder)]
-    ) == os.path.realpath(folder)
+    real_path = os.path.realpath(path)
+    real_folder = os.path.realpath(folder)
+    return os.path.commonpath([real_path, real_folder]) == real_folder
 
 
 def _render_wider(client: Client, entry: _Entry, use: LockedUse) -> str:
     # The filter of another client is one that this client does not read.
     named = entry.values.get(client.tool_filter) if client.filters_tools else None
     if not isinstance(named, list):
-        return (
-            ""
-            if use.opens_all
-            else "the client offers every tool of it, and the lock does not open all"
-        )
+        if use.opens_all:
+            return ""
+        return "the client offers every tool of it, and the lock does not open all"
     wider = [str(tool) for tool in named if tool not in use.tools]
-    return (
-        f"the client offers {wider[0]}, which the lock does not open" if wider else ""
-    )
+    if wider:
+        return f"the client offers {wider[0]}, which the lock does not open"
+    return ""

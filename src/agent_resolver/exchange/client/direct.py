@@ -77,7 +77,9 @@ class Loss(Struct, frozen=True, rename={"is_permission": "permission"}):
     """True if the agent could do more through the client than the lock lets it do."""
 
     def __str__(self) -> str:
-        return f"{self.server}: {self.message}" if self.server else self.message
+        if self.server:
+            return f"{self.server}: {self.message}"
+        return self.message
 
 
 class Direct(Struct, frozen=True):
@@ -141,7 +143,9 @@ def direct_entries(uses: Sequence[LockedUse], client: Client, limits: Limits) ->
 def wire_of_entry(entry: LockedServer) -> Wire | None:
     """How a client would talk to a locked server; None if no client can."""
     if entry.launch:
-        return "stdio" if entry.launch.transport == "stdio" else None
+        if entry.launch.transport == "stdio":
+            return "stdio"
+        return None
     try:
         parts = urlsplit(entry.endpoint)
     except ValueError:
@@ -185,7 +189,8 @@ def _entry_for(use: LockedUse, name: str, client: Client) -> ClientEntry:
 
 
 def _why_left_out(use: LockedUse, client: Client) -> Loss | None:
-    server, wire = str(use.entry.server_id), wire_of_entry(use.entry)
+    server = str(use.entry.server_id)
+    wire = wire_of_entry(use.entry)
     if wire is None and use.entry.launch:
         return Loss(
             server,
@@ -240,7 +245,8 @@ def _render_tools_loss(use: LockedUse, client: Client) -> str:
 def _losses_of_access(
     use: LockedUse, entry: ClientEntry, client: Client
 ) -> Iterator[Loss]:
-    server, scopes = str(use.entry.server_id), ", ".join(use.scopes)
+    server = str(use.entry.server_id)
+    scopes = ", ".join(use.scopes)
     parts = urlsplit(entry.url)
     is_private = parts.scheme == "https" or is_loopback(parts.hostname or "")
     if entry.token_variable and not is_private:

@@ -101,11 +101,9 @@ def json_settings(
         reference: How the client refers to the variable `{}`.
         address: What the client writes of a server that is called: its address, and the protocol if that has a key.
     """
-    return (
-        started(entry, reference)
-        if entry.command
-        else {**address, **_headers(entry, reference)}
-    )
+    if entry.command:
+        return started(entry, reference)
+    return {**address, **_headers(entry, reference)}
 
 
 def started(entry: ClientEntry, reference: str) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from agent_resolver.exchange.toml_edit import NotToml, without_toml_tables
 
 
 def without_entries(
-    client: Client, text: str, names: Collection[str], path: str
+    client: Client,
+    text: str,
+    names: Collection[str],
+    path: str,
 ) -> str:
     """The settings without these entries; comments and everything else stay as they are.
 

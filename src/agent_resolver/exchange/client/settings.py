@@ -42,7 +42,10 @@ def read_entries(client: Client, text: str, path: str) -> list[tuple[str, Any]]:
 
 
 def write_entries(
-    client: Client, text: str, entries: Iterable[ClientEntry], path: str
+    client: Client,
+    text: str,
+    entries: Iterable[ClientEntry],
+    path: str,
 ) -> str:
     """The settings with these entries; every other byte stays, and so does the text where it says all of it already.
 
