@@ -8,6 +8,7 @@ from msgspec import Struct
 from agent_resolver.core.shorten import shorten
 from agent_resolver.reasoner.planner.capability_draft import draft_capabilities
 from agent_resolver.reasoner.planner.classifier import (
+    Routed,
     Routing,
     ToolManifest,
     route,
@@ -133,24 +134,30 @@ def _tasks(
     """The tools with the clauses that ask for them; a tool that is not in the list is left out."""
     profiles = {profile.id: profile for profile in manifest.profiles}
     found = [(each.tool.id, each) for each in routing.routed if each.tool]
-    chosen = [name for name in request.chosen if name in profiles][:_MAX_CHOSEN] or [
-        name for name, _ in found
-    ]
-    unused = [*found]
-    pairs: list[tuple[ToolProfile, tuple[Clause, ...]]] = []
+    known = [name for name in request.chosen if name in profiles]
+    chosen = known[:_MAX_CHOSEN] or [name for name, _ in found]
+    tasks = []
     for name in chosen:
-        match = next((pair for pair in unused if pair[0] == name), None)
-        if match:
-            # Each part of the request asks for one call: the same tool, chosen twice,
-            # takes the next of its parts.
-            unused.remove(match)
+        profile = profiles[name]
+        routed = _take_first(found, name)
         clauses = (
-            match[1].clauses
-            if match
-            else _clauses_for(profiles[name], request, routing, manifest)
+            routed.clauses
+            if routed is not None
+            else _clauses_for(profile, request, routing, manifest)
         )
-        pairs.append((profiles[name], clauses))
-    return [_task(profile, clauses, routing, len(chosen)) for profile, clauses in pairs]
+        tasks.append(_task(profile, clauses, routing, len(chosen)))
+    return tasks
+
+
+def _take_first(unused: list[tuple[str, Routed]], name: str) -> Routed | None:
+    """The first unused part of the request for a tool, which is used then; None if no part asks for the tool."""
+    found = next((pair for pair in unused if pair[0] == name), None)
+    if found is None:
+        return None
+    # Each part of the request asks for one call: the same tool, chosen twice, takes the
+    # next of its parts.
+    unused.remove(found)
+    return found[1]
 
 
 def _clauses_for(

@@ -1,7 +1,7 @@
 """A tool that is missing, described as far as the request says what it is."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from agent_resolver.core.shorten import shorten
@@ -75,18 +75,15 @@ def _names(words: str, clause: Clause | None) -> tuple[str, list[str]]:
     text = clause.source.mask if clause else words
     spelled = [word for word in split_words(text) if word.isascii() and word.isalpha()]
     verbs = [word for word in spelled if clause and stem(word) == clause.verb]
-    objects = {*clause.objects} if clause else set()
-    nouns = [
-        singular(word)
-        for word in spelled
-        if stem(word) in objects and word not in verbs[:1]
-    ]
-    rest = [
-        singular(word)
-        for word in spelled
-        if word not in STOP_WORDS and word not in verbs[:1]
-    ]
-    return (verbs or spelled or ["do"])[0], list(dict.fromkeys(nouns or rest))
+    others = [word for word in spelled if word not in verbs[:1]]
+    nouns = _nouns(others, clause.objects if clause else ())
+    return (verbs or spelled or ["do"])[0], list(dict.fromkeys(nouns))
+
+
+def _nouns(words: Sequence[str], objects: Collection[str]) -> list[str]:
+    """The words that name an object; all that say anything if none does."""
+    nouns = [singular(word) for word in words if stem(word) in objects]
+    return nouns or [singular(word) for word in words if word not in STOP_WORDS]
 
 
 def _domain(nouns: list[str], manifest: ToolManifest) -> str:

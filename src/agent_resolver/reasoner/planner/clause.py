@@ -6,7 +6,7 @@ out, and one that sets a condition is marked: a plan without a model has no cond
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct, structs
@@ -176,16 +176,20 @@ def split_request(text: str, is_known_verb: IsVerb = is_verb) -> SplitRequest:
                 )
             # What is not to be done takes no tool.
             clauses += [] if clause.is_negated else [clause]
-    # Only the mask is searched: an "if" in a quoted title is not a condition.
-    conditions = [part.text for part in parts if _CONDITION.search(part.mask)]
     return SplitRequest(
         # Later steps never see more than the bound; `is_too_long` lets the caller ask
         # what to do first.
         clauses=tuple(clauses[:MAX_CLAUSES]),
         details=tuple(details),
-        condition=conditions[0] if conditions else "",
+        condition=_condition(parts),
         is_too_long=len(clauses) > MAX_CLAUSES,
     )
+
+
+def _condition(parts: Iterable[MaskedText]) -> str:
+    """The first part that sets a condition; empty if none does."""
+    # Only the mask is searched: an "if" in a quoted title is not a condition.
+    return next((part.text for part in parts if _CONDITION.search(part.mask)), "")
 
 
 def _is_topic(earlier: Clause, clause: Clause) -> bool:
@@ -409,12 +413,14 @@ def _clause(
         antecedents=antecedents,
         has_pronoun=has_pronoun,
         is_plural=_is_plural(tokens, source.mask, heads),
-        # A date says when, and not which thing is meant.
-        has_number=any(
-            _is_value(token) and not _DATE.match(token.lstrip("#")) for token in tokens
-        ),
+        has_number=any(map(_is_number, tokens)),
         is_negated=negation is not None,
     )
+
+
+def _is_number(token: str) -> bool:
+    # A date says when, and not which thing is meant.
+    return _is_value(token) and not _DATE.match(token.lstrip("#"))
 
 
 def _with_plain_verbs(mask: str) -> str:

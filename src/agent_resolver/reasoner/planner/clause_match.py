@@ -184,6 +184,8 @@ def _is_form(noun: str, verb: str) -> bool:
     )
 
 
+# One function: each branch is one rule, and the first that applies decides; the order of
+# the rules is the whole point.
 def _object_fit(clause: Clause, profile: ToolProfile) -> Fit:
     """A tool must act on what the clause names; one that only has to do with such a thing is in doubt."""
     if clause.antecedents and _is_noun_made(clause, profile):
@@ -215,13 +217,16 @@ def _indirect_fit(clause: Clause, profile: ToolProfile) -> Fit:
     if profile.has_own_noun:
         # "Delete ticket 7" does not ask for `tickets.remove_comment`.
         return Fit.DOUBT if clause.verb in profile.verbs else Fit.NO
-    # "Refund invoice 7": the tool is called after its action alone, and takes an
-    # invoice.
+    return Fit.CLEAR if _is_meant(clause, profile) else Fit.DOUBT
+
+
+def _is_meant(clause: Clause, profile: ToolProfile) -> bool:
+    """True if a tool that is called after its action alone does what the clause asks for."""
+    if clause.verb in profile.verbs:
+        return True
+    # "Refund invoice 7": a tool of a related action is meant if it takes an invoice.
     takes_it = any(has_noun(head, profile.identified) for head in clause.heads)
-    is_meant = clause.verb in profile.verbs or (
-        takes_it and _likeness(clause, profile.verbs) > RELATED
-    )
-    return Fit.CLEAR if is_meant else Fit.DOUBT
+    return takes_it and _likeness(clause, profile.verbs) > RELATED
 
 
 def _touches(noun: str, profile: ToolProfile) -> bool:

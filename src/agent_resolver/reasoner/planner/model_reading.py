@@ -99,30 +99,25 @@ def apply_choices(
         part.number: _usable(part, proposed.get(part.number, ()), tools)
         for part in parts
     }
-    denied = [part for part in parts if part.question and part.number in confirmed]
     # With nothing new from a person or a model, the classification of the rules is the
     # answer.
-    if not denied and not any(
-        known[part.number] or confirmed.get(part.number) for part in parts
-    ):
+    if not any(_has_news(part, confirmed, known) for part in parts):
         return classify_routing(routing)
     every = _whole_request(routing) if routing.unclear else routing.parts
     outcomes = [
         _outcome_of(part, confirmed.get(part.number), known.get(part.number, ()), tools)
         for part in every
     ]
-    chosen = tuple(tool for outcome in outcomes for tool in outcome.tools)
-    missing = tuple(
-        outcome.missing for outcome in outcomes if outcome.missing is not None
-    )
-    # The state of a task is bounded: an answer that does not fit into it is not used at
-    # all.
-    if len(chosen) > _MAX_TOOLS or len(missing) > MAX_CLAUSES:
-        return classify_routing(routing)
-    questions = tuple(outcome.question for outcome in outcomes if outcome.question)
-    if questions:
-        return Classified(questions=questions)
-    return Classified(kind=kind_of(chosen, missing), tools=chosen, missing=missing)
+    classified = _classified(outcomes)
+    return classify_routing(routing) if classified is None else classified
+
+
+def _has_news(
+    part: Routed, confirmed: Mapping[int, Choice], known: Mapping[int, Choice]
+) -> bool:
+    """True if a person or a model said something about a part; a person also by denying what the rules ask about."""
+    is_denied = part.question is not None and part.number in confirmed
+    return is_denied or bool(known[part.number] or confirmed.get(part.number))
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):
@@ -131,6 +126,22 @@ class _Outcome(Struct, frozen=True, kw_only=True):
     tools: Choice = ()
     question: PlanQuestion | None = None
     missing: str | None = None
+
+
+def _classified(outcomes: Sequence[_Outcome]) -> Classified | None:
+    """The classification by the outcomes of all parts; None if it is too long for the state of a task."""
+    chosen = tuple(tool for outcome in outcomes for tool in outcome.tools)
+    missing = tuple(
+        outcome.missing for outcome in outcomes if outcome.missing is not None
+    )
+    # The state of a task is bounded: an answer that does not fit into it is not used at
+    # all.
+    if len(chosen) > _MAX_TOOLS or len(missing) > MAX_CLAUSES:
+        return None
+    questions = tuple(outcome.question for outcome in outcomes if outcome.question)
+    if questions:
+        return Classified(questions=questions)
+    return Classified(kind=kind_of(chosen, missing), tools=chosen, missing=missing)
 
 
 def _outcome_of(
@@ -142,26 +153,18 @@ def _outcome_of(
     """Decide about a part. The rules come first, then the person, and a model last."""
     if part.tool:
         return _Outcome(tools=(part.tool.id,))
-    if confirmed is not None:
-        # A person who confirmed no tool at all said that none of them is meant.
-        return (
-            _Outcome(tools=confirmed)
-            if confirmed
-            else _Outcome(missing=missing_words(part))
-        )
-    if proposal:
+    if confirmed:
+        return _Outcome(tools=confirmed)
+    # A person who confirmed no tool at all said that none of them is meant.
+    is_open = confirmed is None
+    if is_open and proposal:
         # A tool with an effect is not taken on the word of a model alone.
-        is_safe = _only_looks(part, proposal, tools)
-        return (
-            _Outcome(tools=proposal)
-            if is_safe
-            else _Outcome(question=_confirmation(part, proposal))
-        )
-    return (
-        _Outcome(question=part.question)
-        if part.question
-        else _Outcome(missing=missing_words(part))
-    )
+        if _only_looks(part, proposal, tools):
+            return _Outcome(tools=proposal)
+        return _Outcome(question=_confirmation(part, proposal))
+    if is_open and part.question:
+        return _Outcome(question=part.question)
+    return _Outcome(missing=missing_words(part))
 
 
 def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> Choice:

@@ -1,7 +1,7 @@
 """The inputs of a blueprint: what the person stated or answered, and what still has to be asked."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -42,14 +42,7 @@ def collect_inputs(
     steps: Sequence[PlannedStep], answers: Sequence[Answer]
 ) -> PlanInputs:
     """Give each input that no earlier step has a name, and a value from the request or from an answer."""
-    # An input that an earlier step has, or that shares another one, needs neither a
-    # name nor a value.
-    own = [
-        (step, each)
-        for step in steps
-        for each in step.inputs
-        if not each.template and each.shares is None
-    ]
+    own = _own_inputs(steps)
     counts = Counter(each.field.name for _, each in own)
     names = {
         (step.id, each.field.name): _input_name(step, each.field, counts)
@@ -76,12 +69,6 @@ def collect_inputs(
         else:
             arguments[name] = found[0]
             given.append(GivenInput(field=each.field.name, value=found[0]))
-    shared = {
-        (step.id, each.field.name): names[each.shares]
-        for step in steps
-        for each in step.inputs
-        if each.shares
-    }
     return PlanInputs(
         schema={
             "type": "object",
@@ -90,12 +77,34 @@ def collect_inputs(
             "additionalProperties": False,
         },
         arguments=arguments,
-        names={**names, **shared},
+        names={**names, **_shared_names(steps, names)},
         questions=tuple(questions),
         asked=tuple(asked),
         open=tuple(unstated),
         given=tuple(given),
     )
+
+
+def _own_inputs(steps: Sequence[PlannedStep]) -> list[tuple[PlannedStep, StepInput]]:
+    """The inputs that need a name and a value: no earlier step has them, and they share no other one."""
+    return [
+        (step, each)
+        for step in steps
+        for each in step.inputs
+        if not each.template and each.shares is None
+    ]
+
+
+def _shared_names(
+    steps: Sequence[PlannedStep], names: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], str]:
+    """The names of the inputs that share another one: those of the others."""
+    return {
+        (step.id, each.field.name): names[each.shares]
+        for step in steps
+        for each in step.inputs
+        if each.shares
+    }
 
 
 def _input_name(step: PlannedStep, field: InputField, counts: Counter[str]) -> str:

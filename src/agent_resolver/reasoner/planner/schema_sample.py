@@ -54,26 +54,39 @@ def _guesses(schema: dict[str, Any], level: int) -> Iterator[Any]:
     """Values that may fit; at least one."""
     # An example of the author says more than the smallest value that fits, and comes
     # first.
-    for keyword in ("examples", "enum"):
-        listed = schema.get(keyword)
-        yield from listed[:3] if isinstance(listed, list) else ()
-    yield from (
-        schema[keyword] for keyword in ("default", "const") if keyword in schema
-    )
-    for keyword in ("anyOf", "oneOf", "allOf"):
-        options = schema.get(keyword)
-        for option in options[:5] if isinstance(options, list) else ():
-            # Null would fit a nullable value, and show nothing of it.
-            is_null = isinstance(option, dict) and option.get("type") == "null"
-            yield from () if is_null else (_sample(option, level + 1),)
+    yield from _declared(schema)
+    yield from _samples_of_options(schema, level)
     types = sorted(types_in(schema))
     for name in types:
         yield from _of_type(name, schema, level)
     if "properties" in schema and not types:
         yield from _of_type("object", schema, level)
-    yield from () if types else (_TEXT, 1, True, None)
+    if not types:
+        yield from (_TEXT, 1, True, None)
     # The last resort keeps the promise that there is at least one guess.
     yield None
+
+
+def _declared(schema: dict[str, Any]) -> Iterator[Any]:
+    """The values that a schema lists itself."""
+    for keyword in ("examples", "enum"):
+        listed = schema.get(keyword)
+        if isinstance(listed, list):
+            yield from listed[:3]
+    for keyword in ("default", "const"):
+        if keyword in schema:
+            yield schema[keyword]
+
+
+def _samples_of_options(schema: dict[str, Any], level: int) -> Iterator[Any]:
+    """A sample of each schema that a value may, or has to, follow as well."""
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        options = schema.get(keyword)
+        for option in options[:5] if isinstance(options, list) else ():
+            # Null would fit a nullable value, and show nothing of it.
+            is_null = isinstance(option, dict) and option.get("type") == "null"
+            if not is_null:
+                yield _sample(option, level + 1)
 
 
 def _of_type(name: str, schema: dict[str, Any], level: int) -> Iterator[Any]:

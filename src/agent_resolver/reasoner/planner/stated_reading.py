@@ -52,12 +52,7 @@ def stated_readings(
         given: The inputs that have a value. The same words are not used again for a field of another name.
         split: The request.
     """
-    # Only what the request asks for or states is searched: clauses that say what not to
-    # do are not among these.
-    sources = [
-        *(clause.source for clause in split.clauses),
-        *(detail.source for detail in split.details),
-    ]
+    sources = _searched(split)
     stated: dict[str, tuple[OpenInput, str]] = {}
     for each in inputs:
         words = _as_stated(found.get(each.name, ""), sources)
@@ -70,6 +65,14 @@ def stated_readings(
         for name, (each, words) in stated.items()
         if not any(text == words and field != each.field.name for field, text in used)
     )
+
+
+def _searched(split: SplitRequest) -> list[MaskedText]:
+    """The texts that are searched: what the request asks for or states, without the clauses that say what not to do."""
+    return [
+        *(clause.source for clause in split.clauses),
+        *(detail.source for detail in split.details),
+    ]
 
 
 def _as_stated(words: str, sources: Sequence[MaskedText]) -> str:

@@ -187,7 +187,7 @@ class _StepPlan:
         self, field: InputField, task: ToolTask, stated: Stated
     ) -> tuple[StepInput, _StepSource | None]:
         """The source of a required input that is not stated, and the list that it is one of each item of."""
-        refers_back = any(clause.has_pronoun for clause in task.clauses)
+        refers_back = _has_pronoun(task)
         sources = [*self._sources(field, task.profile.tool, refers_back=refers_back)]
         single = _one([each for each in sources if not each.member.is_item], task)
         if single:
@@ -198,10 +198,9 @@ class _StepPlan:
         listed = _one([each for each in sources if each.member.is_item], task)
         # A step runs over a list only where the clause is about several things; else it
         # acts on too many.
-        if listed and any(clause.is_plural for clause in task.clauses):
-            return StepInput(
-                field=field, template=reference("item", listed.member.inside)
-            ), listed
+        if listed and _is_plural(task):
+            template = reference("item", listed.member.inside)
+            return StepInput(field=field, template=template), listed
         feeding = None if listed else self._fed(field, task, stated)
         return feeding or (StepInput(field=field), None)
 
@@ -247,7 +246,7 @@ class _StepPlan:
         # The values that the tool takes itself are blanked, so that a lookup cannot
         # claim them too.
         rest = _without(task.clauses[0].source, stated.spans)
-        is_plural = any(clause.is_plural for clause in task.clauses)
+        is_plural = _is_plural(task)
         feeders = [
             (profile, member)
             for profile, member in self._feeders(field, task.profile.tool)
@@ -315,8 +314,16 @@ def _one(sources: list[_StepSource], task: ToolTask) -> _StepSource | None:
         by_origin.setdefault(each.origin, each)
     found = [*by_origin.values()]
     # A pronoun means the thing that was mentioned last.
-    is_clear = len(found) == 1 or any(clause.has_pronoun for clause in task.clauses)
+    is_clear = len(found) == 1 or _has_pronoun(task)
     return found[-1] if found and is_clear else None
+
+
+def _has_pronoun(task: ToolTask) -> bool:
+    return any(clause.has_pronoun for clause in task.clauses)
+
+
+def _is_plural(task: ToolTask) -> bool:
+    return any(clause.is_plural for clause in task.clauses)
 
 
 def _shared_input(
@@ -329,24 +336,34 @@ def _shared_input(
     """The step and field of the one input among some steps that identifies the same thing."""
     if not field.is_identifier:
         return None
-    thing = field.noun or nouns_of(taker)[-1]
     found = []
     for step in steps:
         for each in step.inputs:
-            own = each.field.noun or nouns_of(step.tool)[-1]
-            # One input of the blueprint serves two fields only if their schemas are the
-            # same but for annotations.
-            is_same = (
-                each.field.is_identifier
-                and own == thing
-                and bare(each.field.schema) == bare(field.schema)
-            )
-            if is_same and not each.template and (each.words or not is_stated):
+            # A template is a value of an earlier step, and not an input of the plan.
+            may_share = not each.template and (each.words or not is_stated)
+            if may_share and _identify_same(each.field, step.tool, field, taker):
                 # An input that shares another one already leads to the field that owns
                 # it.
                 found.append(each.shares or (step.id, each.field.name))
     distinct = [*dict.fromkeys(found)]
     return distinct[0] if len(distinct) == 1 else None
+
+
+def _identify_same(
+    one: InputField, tool: Descriptor, other: InputField, taker: Descriptor
+) -> bool:
+    """True if fields of two tools identify the same thing in the same way."""
+    if not (one.is_identifier and other.is_identifier):
+        return False
+    # One input of the blueprint serves two fields only if their schemas are the same
+    # but for annotations.
+    is_same_thing = _thing_of(one, tool) == _thing_of(other, taker)
+    return is_same_thing and bare(one.schema) == bare(other.schema)
+
+
+def _thing_of(field: InputField, tool: Descriptor) -> str:
+    """The thing that a field identifies: the one that it names, else the one that its tool is about."""
+    return field.noun or nouns_of(tool)[-1]
 
 
 def _without_item(each: StepInput) -> StepInput:

@@ -195,11 +195,10 @@ def _verbs(
     """The main verbs of a tool, and the further verbs of its description."""
     last = [stem(word) for word in split_words(tool.id.rpartition(".")[2])]
     words = [stem(word) for word in split_words(description)]
-    first = [word for word in last[:1] if is_verb(word)] or [
-        word for word in last if is_verb(word)
-    ]
-    leading = [word for word in words[:1] if is_verb(word)]
-    verbs = dict.fromkeys([*first, *leading])
+    # An id and a description usually begin with their verb; that of an id may also come
+    # later.
+    of_id = list(filter(is_verb, last[:1])) or list(filter(is_verb, last))
+    verbs = dict.fromkeys([*of_id, *filter(is_verb, words[:1])])
     if not verbs and is_read_only(tool):
         verbs = {_READ: None}
     # A tool without a known verb is found by the word that its id ends with, whatever

@@ -77,6 +77,8 @@ def _article(noun: str) -> str:
     return f"{'an' if noun[:1] in 'aeio' else 'a'} {noun}"
 
 
+# One function: each branch reads the text as one type, and the order of the types is the
+# order of the readings.
 def _candidates(text: str, schema: dict[str, Any]) -> Iterator[Any]:
     """The values that a text can stand for in a schema, the most specific first."""
     # People write "in progress" for `in_progress`.

@@ -11,7 +11,7 @@ from msgspec import structs
 from agent_resolver.reasoner.task_context import TaskContext, action_of, with_actions
 from agent_resolver.reasoner.task_tool import INSTALL, SCAFFOLD
 from agent_resolver.reasoner.update import Update, decided, failed
-from agent_resolver.schema.golden_path import MAX_SUMMARY, Answer, TaskState
+from agent_resolver.schema.golden_path import MAX_SUMMARY, Answer, Artifact, TaskState
 from agent_resolver.schema.outcome import Failed, FailureCode, Outcome, Pending
 from agent_resolver.schema.planning import PlanQuestion
 
@@ -20,28 +20,34 @@ async def assembly(state: TaskState, context: TaskContext) -> Update:
     """Install the plan; scaffold the capabilities that were drafted."""
     files: list[str] = []
     for name, artifact in sorted(state.artifacts.items()):
-        # Earlier drafts of the task may be there as well, which were rejected.
-        is_plan = (
-            artifact.type == "BLUEPRINT"
-            and artifact.status == "CERTIFIED"
-            and name == state.draft
-        )
-        is_scaffold = artifact.type == "CAPABILITY" and artifact.status == "AUDITED"
-        if not (is_plan or is_scaffold):
+        tool = _tool_for(name, artifact, state.draft)
+        if tool is None:
             continue
-        tool = INSTALL if is_plan else SCAFFOLD
         arguments = {"task": state.task_id, "artifact": artifact.content, "id": name}
-        # A call under a known key is not made again, so that each answer that the
-        # obstacle is gone makes another key.
-        attempt = sum(answer.key == "assembly" for answer in state.answers)
-        outcome: Outcome = await context.call(
-            state, tool, arguments, f"{tool}/{artifact.content[-12:]}/{attempt}"
-        )
+        key = f"{tool}/{artifact.content[-12:]}/{_attempt(state)}"
+        outcome: Outcome = await context.call(state, tool, arguments, key)
         if isinstance(outcome, Failed | Pending):
             return await _not_assembled(state, context, outcome)
-        if is_scaffold:
+        if tool == SCAFFOLD:
             files.append(str(outcome.result["file"]))
     return await _assembled(state, context, ", ".join(files))
+
+
+def _tool_for(name: str, artifact: Artifact, draft: str) -> str | None:
+    """The tool that an artifact is assembled with; None for one that is not ready, or was rejected."""
+    match artifact.type, artifact.status:
+        # Earlier drafts of the task may be there as well.
+        case "BLUEPRINT", "CERTIFIED" if name == draft:
+            return INSTALL
+        case "CAPABILITY", "AUDITED":
+            return SCAFFOLD
+    return None
+
+
+def _attempt(state: TaskState) -> int:
+    # A call under a known key is not made again, so that each answer that the obstacle
+    # is gone makes another key.
+    return sum(answer.key == "assembly" for answer in state.answers)
 
 
 async def install_here(state: TaskState, context: TaskContext) -> Update | None:
@@ -54,17 +60,14 @@ async def install_here(state: TaskState, context: TaskContext) -> Update | None:
         return None
     artifact = state.artifacts[state.draft]
     arguments = {"task": state.task_id, "artifact": artifact.content, "id": state.draft}
-    attempt = sum(answer.key == "assembly" for answer in state.answers)
     # Each process that takes the task up has a lease of another number: a machine
     # installs once for each.
     holder = context.lease.number if context.lease is not None else 0
-    key = f"{INSTALL}/{artifact.content[-12:]}/{attempt}/lease-{holder}"
+    key = f"{INSTALL}/{artifact.content[-12:]}/{_attempt(state)}/lease-{holder}"
     outcome: Outcome = await context.call(state, INSTALL, arguments, key)
-    return (
-        await _not_assembled(state, context, outcome)
-        if isinstance(outcome, Failed | Pending)
-        else None
-    )
+    if isinstance(outcome, Failed | Pending):
+        return await _not_assembled(state, context, outcome)
+    return None
 
 
 async def _not_assembled(

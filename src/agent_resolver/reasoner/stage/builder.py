@@ -36,13 +36,7 @@ from agent_resolver.schema.planning import (
 
 async def builder(state: TaskState, context: TaskContext) -> Update:
     """Draft the plan, or change a draft that Ops rejected; then ask for what the plan needs and lacks."""
-    kept = state.artifacts.get(state.draft)
-    if (
-        kept is not None
-        and kept.status == "DRAFT"
-        and kept.type == "BLUEPRINT"
-        and not state.remedies
-    ):
+    if _has_draft(state):
         # The draft only waited for credentials: it is not made again.
         return await _check_needs(state, state, context)
     if stopped := stopped_by_guardrail(state, context, "builder"):
@@ -58,23 +52,13 @@ async def builder(state: TaskState, context: TaskContext) -> Update:
         # A draft that is changed later must find the same arguments.
         answers=(*state.answers, *found.readings),
     )
-    keys = [
-        *(question.key for question in found.questions),
-        *(reading.key for reading in found.readings),
-    ]
     # Checked before any question is asked: the answer would be kept in the inbox and in
     # the state of the task.
-    if secret := _secret_asked_for(keys, state, context):
+    if secret := _secret_asked_for(found, state, context):
         message = f"A tool takes the secret `{secret}` as an argument, and a secret is never typed into the inbox"
         return failed(counted, "builder", "SECRET_ARGUMENT", message)
     if found.questions:
-        is_reworded = any(question.key == REQUEST_KEY for question in found.questions)
-        # A request in other words may take other tools, which only the classifier
-        # finds.
-        asking = counted.at("intent_classification") if is_reworded else counted
-        return await ask_all(
-            state, asking, context, "builder", found.questions, codes=found.codes
-        )
+        return await _ask(state, counted, context, found)
     if found.blueprint is None and not found.capabilities:
         return failed(
             counted,
@@ -88,9 +72,29 @@ async def builder(state: TaskState, context: TaskContext) -> Update:
     )
 
 
-def _secret_asked_for(keys: list[str], state: TaskState, context: TaskContext) -> str:
+def _has_draft(state: TaskState) -> bool:
+    """True if a plan is drafted that Ops has not rejected."""
+    kept = state.artifacts.get(state.draft)
+    if kept is None or state.remedies:
+        return False
+    return kept.status == "DRAFT" and kept.type == "BLUEPRINT"
+
+
+async def _ask(
+    before: TaskState, state: TaskState, context: TaskContext, found: Drafted
+) -> Update:
+    """Ask the questions of the planner."""
+    is_reworded = any(question.key == REQUEST_KEY for question in found.questions)
+    # A request in other words may take other tools, which only the classifier finds.
+    asking = state.at("intent_classification") if is_reworded else state
+    return await ask_all(
+        before, asking, context, "builder", found.questions, codes=found.codes
+    )
+
+
+def _secret_asked_for(found: Drafted, state: TaskState, context: TaskContext) -> str:
     """The secret field of a tool that is asked for, or that a model found a value of; empty if there is none."""
-    asked = [key.removeprefix(INPUT_KEY) for key in keys if key.startswith(INPUT_KEY)]
+    asked = _named_inputs(found)
     for tool in context.tools(state).values():
         hidden = context.ports.registry.secret_arguments_of(tool.id)
         for field in tool.input_schema.get("properties", {}):
@@ -102,6 +106,13 @@ def _secret_asked_for(keys: list[str], state: TaskState, context: TaskContext) -
             ):
                 return str(field)
     return ""
+
+
+def _named_inputs(found: Drafted) -> list[str]:
+    """The inputs of a plan that the planner asks for, or that a model found a value of."""
+    keys = [question.key for question in found.questions]
+    keys += [reading.key for reading in found.readings]
+    return [key.removeprefix(INPUT_KEY) for key in keys if key.startswith(INPUT_KEY)]
 
 
 async def _rejected_draft(
