@@ -371,7 +371,10 @@ def tighten(path: str, mode: int) -> None:
 
 
 def replace_with(
-    path: str, make: Callable[[str], None], *, mode: int | None = None
+    path: str,
+    make: Callable[[str], None],
+    *,
+    mode: int | None = None,
 ) -> None:
     """Make a file under a temporary name, and give it its own once it is whole and on the disk.
 

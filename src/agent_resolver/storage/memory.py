@@ -255,7 +255,8 @@ class _MemoryTransaction:
         self, run: str | None = None, last: int | None = None
     ) -> Iterator[AuditRecord]:
         chosen = [record for record in self._store.trail if run in {None, record.run}]
-        return iter(chosen if last is None else chosen[max(0, len(chosen) - last) :])
+        first = 0 if last is None else max(0, len(chosen) - last)
+        return iter(chosen[first:])
 
     def seal(self) -> Seal | None:
         return self._store.trail_seal
@@ -306,7 +307,10 @@ def _heads_of(records: list[AuditRecord]) -> dict[str, Head]:
 
 
 def _by_key(
-    fitting: list[tuple[Key, _Kept]], after: Key | None, *, is_reversed: bool
+    fitting: list[tuple[Key, _Kept]],
+    after: Key | None,
+    *,
+    is_reversed: bool,
 ) -> list[_Kept]:
     """The rows whose keys come after this one, in the order of their keys."""
     keyed = [item for item in fitting if after is None or item[0] > after]
@@ -315,7 +319,10 @@ def _by_key(
 
 
 def _by_place(
-    fitting: list[tuple[Key, _Kept]], last_before: _Kept | None, *, is_reversed: bool
+    fitting: list[tuple[Key, _Kept]],
+    last_before: _Kept | None,
+    *,
+    is_reversed: bool,
 ) -> list[_Kept]:
     """The rows that were first put after this one, in the order of that."""
     first = last_before.place + 1 if last_before else 0

@@ -48,7 +48,11 @@ def require_own(path: str, users: frozenset[int]) -> None:
 
 
 def require_safe_target(
-    path: str, project: str, users: frozenset[int], *, is_named: bool
+    path: str,
+    project: str,
+    users: frozenset[int],
+    *,
+    is_named: bool,
 ) -> None:
     """Refuse to write where a link or another user decides what is changed.
 

@@ -85,9 +85,7 @@ async def list_runs(
     judged = [(row, _shown_status(row, is_free=row.id in free)) for row in rows]
     # `running` and `interrupted` are the same in rows: which of both it is shows only
     # here.
-    found = [
-        (row, status) for row, status in judged if chosen.status in {None, status}
-    ][:limit]
+    found = [pair for pair in judged if chosen.status in {None, pair[1]}][:limit]
     waiting = [row.waits_for for row, _ in found if row.waits_for is not None]
     actions = await store.read(
         lambda snapshot: {each: snapshot.get(PENDING, each) for each in waiting}
@@ -146,12 +144,10 @@ def _rows(snapshot: Snapshot, chosen: RunFilter, limit: int | None) -> list[Run]
     # and whether a process still has a run, show only in the rows themselves.
     is_cut = not chosen.agent and chosen.status not in {"running", "interrupted"}
     most = limit if is_cut else None
-    kind = {} if chosen.kind is None else {"kind": chosen.kind}
-    wanted = (
-        [kind]
-        if chosen.statuses is None
-        else [{**kind, "status": status} for status in chosen.statuses]
-    )
+    kind: dict[str, str] = {} if chosen.kind is None else {"kind": chosen.kind}
+    wanted: list[dict[str, str]] = [kind]
+    if chosen.statuses is not None:
+        wanted = [{**kind, "status": status} for status in chosen.statuses]
     rows = [
         row
         for where in wanted
@@ -167,7 +163,9 @@ def _rows(snapshot: Snapshot, chosen: RunFilter, limit: int | None) -> list[Run]
 
 
 def _free_runs(
-    store: Store, leases: dict[str, LeaseRow | None], seconds: float
+    store: Store,
+    leases: dict[str, LeaseRow | None],
+    seconds: float,
 ) -> set[str]:
     """The runs that no process has. Each process is asked for once, however many runs name it."""
     owners = {

@@ -95,7 +95,8 @@ class AesSeal:
 def sealed_as_text(sealed: bytes) -> str:
     """A sealed value in letters: the name of its cipher as it is, the rest in base64."""
     start = _NAME_BYTES + 1
-    return sealed[:start].decode("ascii") + b64encode(sealed[start:]).decode("ascii")
+    name = sealed[:start].decode("ascii")
+    return name + b64encode(sealed[start:]).decode("ascii")
 
 
 def sealed_from_text(text: str) -> bytes:

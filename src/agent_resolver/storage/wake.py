@@ -76,7 +76,8 @@ class Waiters:
 
     def tell(self, topics: set[str]) -> None:
         """Let the tasks that wait for one of these topics look at once."""
-        self._set_events([event for event in list(self._waiting) if event[0] in topics])
+        waiting = list(self._waiting)
+        self._set_events([each for each in waiting if each[0] in topics])
 
     def tell_all(self) -> None:
         """Let every task that waits look at once."""

@@ -129,7 +129,9 @@ def build_plan(request: PlanRequest, manifest: ToolManifest) -> Drafted:
 
 
 def _tasks(
-    request: PlanRequest, routing: Routing, manifest: ToolManifest
+    request: PlanRequest,
+    routing: Routing,
+    manifest: ToolManifest,
 ) -> list[ToolTask]:
     """The tools with the clauses that ask for them; a tool that is not in the list is left out."""
     profiles = {profile.id: profile for profile in manifest.profiles}
@@ -161,7 +163,10 @@ def _take_first(unused: list[tuple[str, Routed]], name: str) -> Routed | None:
 
 
 def _clauses_for(
-    profile: ToolProfile, request: PlanRequest, routing: Routing, manifest: ToolManifest
+    profile: ToolProfile,
+    request: PlanRequest,
+    routing: Routing,
+    manifest: ToolManifest,
 ) -> tuple[Clause, ...]:
     """The clauses that ask for a tool which another classifier chose; the whole request if none does."""
     judged = [(judge(clause, profile), clause) for clause in routing.split.clauses]
@@ -177,7 +182,10 @@ def _clauses_for(
 
 
 def _task(
-    profile: ToolProfile, clauses: tuple[Clause, ...], routing: Routing, count: int
+    profile: ToolProfile,
+    clauses: tuple[Clause, ...],
+    routing: Routing,
+    count: int,
 ) -> ToolTask:
     """A task with what is stated after its clauses, and elsewhere; a lone task has it all."""
     places = {
@@ -205,7 +213,9 @@ class _Accounted(Struct, frozen=True):
 
 
 def _unused(
-    made: _Accounted, inputs: PlanInputs, manifest: ToolManifest
+    made: _Accounted,
+    inputs: PlanInputs,
+    manifest: ToolManifest,
 ) -> list[UnusedValue]:
     """The values that no step takes, and that are not said in an answer or could be an input that is still open."""
     found = [

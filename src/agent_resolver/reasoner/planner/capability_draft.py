@@ -60,7 +60,10 @@ def _draft(words: str, manifest: ToolManifest, taken: Iterable[str]) -> Capabili
 
 
 def _new_id(
-    words: str, clause: Clause | None, manifest: ToolManifest, taken: set[str]
+    words: str,
+    clause: Clause | None,
+    manifest: ToolManifest,
+    taken: set[str],
 ) -> str:
     verb, nouns = _names(words, clause)
     noun = "_".join(nouns[:_MAX_WORDS]) or "task"
@@ -104,7 +107,9 @@ def _description(words: str, clause: Clause | None) -> str:
         return "Something that no tool does yet."
     plain = re.sub(r"[\ufffc]+", "…", clause.source.mask)
     text = shorten(re.sub(r"\S*\d\S*", "…", plain), 200).rstrip(" .…:")
-    return f"{text[:1].upper()}{text[1:]}." if text else shorten(words, 200)
+    if not text:
+        return shorten(words, 200)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 # What it takes ------------------------------------------------------------------------

@@ -222,10 +222,8 @@ def _without_numbering(source: MaskedText) -> MaskedText:
         # Blanks of the same length keep every place of the text and the mask where it
         # was.
         blank = " " * (end - start)
-        text, mask = (
-            text[:start] + blank + text[end:],
-            mask[:start] + blank + mask[end:],
-        )
+        text = text[:start] + blank + text[end:]
+        mask = mask[:start] + blank + mask[end:]
     return MaskedText(text, mask)
 
 
@@ -316,7 +314,8 @@ def _without_fillers(source: MaskedText) -> MaskedText:
 
 def _starts_with_verb(mask: str, is_known_verb: IsVerb) -> bool:
     """True if a text begins with a verb, and not with a noun that is also one."""
-    mask = mask[found.end() :] if (found := _FILLERS.match(mask)) else mask
+    if found := _FILLERS.match(mask):
+        mask = mask[found.end() :]
     if _PHRASE.match(mask) or _LET_KNOW.match(mask):
         return True
     word = _TOKEN.match(mask)
@@ -377,7 +376,9 @@ def clause_of_objects(part: MaskedText, verb: str, is_known_verb: IsVerb) -> Cla
 
 
 def _clause(
-    source: MaskedText, is_known_verb: IsVerb, earlier: Clause | None
+    source: MaskedText,
+    is_known_verb: IsVerb,
+    earlier: Clause | None,
 ) -> Clause:
     # Only the mask is read, so that no word of a quoted text becomes a verb or an
     # object.
@@ -387,15 +388,14 @@ def _clause(
     verb, place = _verb(tokens, words, is_known_verb)
     # A "not" after the verb belongs to its object: "open a ticket about a printer that
     # does not work".
-    negation = _NEGATION.match(words) or _NEGATION.search(
-        words[: places[place].start()] if place >= 0 else words
-    )
+    before_verb = words[: places[place].start()] if place >= 0 else words
+    negation = _NEGATION.match(words) or _NEGATION.search(before_verb)
     objects, heads, others = _nouns(tokens[place + 1 :] if place >= 0 else tokens)
     if place > 0:
         others += tuple(_content(tokens[:place]))
         # "The ticket should be closed": what comes before a late verb is its object.
         if not objects:
-            objects, heads, others = (*_nouns(tokens[:place])[:2], others)
+            objects, heads, _ = _nouns(tokens[:place])
     has_pronoun = _PRONOUN.search(source.mask) is not None
     antecedents: tuple[str, ...] = ()
     # "Close it": the pronoun takes over the thing of the clause before, and the other
@@ -430,10 +430,11 @@ def _with_plain_verbs(mask: str) -> str:
     plain = _PHRASE.sub(lambda found: PHRASES[" ".join(found[0].lower().split())], mask)
     plain = _LET_KNOW.sub(r"inform \1", plain)
     found = _SEPARABLE.match(plain)
-    verb = (
-        _SEPARABLE_PHRASES.get((found[1].lower(), found[3].lower())) if found else None
-    )
-    return f"{verb} {found[2]}{plain[found.end() :]}" if found and verb else plain
+    if found is None:
+        return plain
+    verb = _SEPARABLE_PHRASES.get((found[1].lower(), found[3].lower()))
+    rest = plain[found.end() :]
+    return f"{verb} {found[2]}{rest}" if verb else plain
 
 
 def _verb(tokens: list[str], text: str, is_known_verb: IsVerb) -> tuple[str, int]:

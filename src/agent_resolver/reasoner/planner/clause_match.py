@@ -80,7 +80,9 @@ class ClauseMatch(Struct, frozen=True, kw_only=True):
 
 
 def match_clause(
-    clause: Clause, profiles: Sequence[ToolProfile], relevance: Relevance
+    clause: Clause,
+    profiles: Sequence[ToolProfile],
+    relevance: Relevance,
 ) -> ClauseMatch:
     """Find the tools for a clause, the best first; equal scores are in the order of ids."""
     found = []

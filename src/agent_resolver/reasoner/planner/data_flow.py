@@ -58,7 +58,10 @@ def outputs_of(tool: Descriptor) -> tuple[OutputMember, ...]:
 
 
 def _members(
-    schema: dict[str, Any], path: tuple[str, ...], thing: str, level: int
+    schema: dict[str, Any],
+    path: tuple[str, ...],
+    thing: str,
+    level: int,
 ) -> Iterator[OutputMember]:
     for field in fields_of(schema):
         here = (*path, field.name)
@@ -110,14 +113,20 @@ def _item_members(field: InputField, path: tuple[str, ...]) -> Iterator[OutputMe
 
 def _singular_name(name: str) -> str:
     words = split_words(name)
-    return "_".join([*words[:-1], singular(words[-1])]) if words else name
+    if not words:
+        return name
+    words[-1] = singular(words[-1])
+    return "_".join(words)
 
 
 # What means the same ------------------------------------------------------------------
 
 
 def means_same(
-    member: OutputMember, maker: Descriptor, field: InputField, taker: Descriptor
+    member: OutputMember,
+    maker: Descriptor,
+    field: InputField,
+    taker: Descriptor,
 ) -> bool:
     """True if an output of one tool is what an input of another asks for, by their names."""
     if field.is_identifier:
@@ -142,10 +151,9 @@ def is_recipient(member: OutputMember, field: InputField) -> bool:
 
     Their names differ, so this is enough only where a clause says that it is about what came before: "send them …".
     """
-    is_address = (
-        field.schema.get("format") == member.field.schema.get("format") == "email"
-    )
-    return is_address and {*field.words} <= _ROLES and {*member.field.words} <= _ROLES
+    fields = (field, member.field)
+    is_address = all(each.schema.get("format") == "email" for each in fields)
+    return is_address and all(_ROLES.issuperset(each.words) for each in fields)
 
 
 def _creates(tool: Descriptor) -> bool:

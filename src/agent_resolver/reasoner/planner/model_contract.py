@@ -103,10 +103,14 @@ def chosen_tools(document: dict[str, Any]) -> dict[int, tuple[str, ...]]:
 
 def found_words(document: dict[str, Any]) -> dict[str, str]:
     """Maps inputs to the words that were found for them; one with two different texts is left out."""
-    texts: dict[str, set[str]] = {}
+    found: dict[str, str] = {}
+    doubtful: set[str] = set()
     for argument in document["arguments"]:
-        texts.setdefault(argument["name"], set()).add(argument["text"])
-    return {name: next(iter(words)) for name, words in texts.items() if len(words) == 1}
+        name = argument["name"]
+        text = argument["text"]
+        if found.setdefault(name, text) != text:
+            doubtful.add(name)
+    return {name: text for name, text in found.items() if name not in doubtful}
 
 
 def spoken_concerns(document: dict[str, Any]) -> tuple[str, ...]:

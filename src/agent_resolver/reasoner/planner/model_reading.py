@@ -64,7 +64,9 @@ def _whole_request(routing: Routing) -> tuple[Routed, ...]:
 
 
 def confirmed_choices(
-    parts: Sequence[Routed], answers: Sequence[Answer], tools: Mapping[str, Descriptor]
+    parts: Sequence[Routed],
+    answers: Sequence[Answer],
+    tools: Mapping[str, Descriptor],
 ) -> dict[int, Choice]:
     """The parts about which the person has answered, with the tools of the answer; an answer of other words is none."""
     found: dict[int, Choice] = {}
@@ -113,7 +115,9 @@ def apply_choices(
 
 
 def _has_news(
-    part: Routed, confirmed: Mapping[int, Choice], known: Mapping[int, Choice]
+    part: Routed,
+    confirmed: Mapping[int, Choice],
+    known: Mapping[int, Choice],
 ) -> bool:
     """True if a person or a model said something about a part; a person also by denying what the rules ask about."""
     is_denied = part.question is not None and part.number in confirmed
@@ -182,7 +186,9 @@ def _usable(part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]) -> 
 
 
 def _only_looks(
-    part: Routed, proposal: Choice, tools: Mapping[str, Descriptor]
+    part: Routed,
+    proposal: Choice,
+    tools: Mapping[str, Descriptor],
 ) -> bool:
     """True if a part asks to see something, and the tools only read: the worst that a wrong choice does is to show it.
 

@@ -124,7 +124,10 @@ def _usable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(
-    name: str, each: StepInput, tool: Descriptor, answers: Sequence[Answer]
+    name: str,
+    each: StepInput,
+    tool: Descriptor,
+    answers: Sequence[Answer],
 ) -> tuple[Any] | PlanQuestion:
     """The value of an input in a tuple, since null is a value too; the question for it if there is none that fits."""
     answer = newest_answer(answers, f"{INPUT_KEY}{name}")
@@ -150,7 +153,10 @@ def _value(
 
 
 def _question(
-    name: str, field: InputField, tool: Descriptor, why: str = ""
+    name: str,
+    field: InputField,
+    tool: Descriptor,
+    why: str = "",
 ) -> PlanQuestion:
     description = (
         shorten(field.description, _MAX_DESCRIPTION) if field.description else ""

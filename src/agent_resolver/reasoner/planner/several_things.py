@@ -124,11 +124,12 @@ def _parts(
     place = linked[0].before
     found = [read_clause(_joined(head, rest), is_known_verb)]
     for number, each in enumerate(linked):
-        end = linked[number + 1].link if number + 1 < len(linked) else each.literal.end
+        is_last = number == len(linked) - 1
+        end = each.literal.end if is_last else linked[number + 1].link
         words = source.part(each.start, end)
         # Words after the list belong to all things or, in the second reading, to the
         # last one alone.
-        after = last if last is not None and number == len(linked) - 1 else rest
+        after = last if last is not None and is_last else rest
         if each.is_bare:
             value = source.part(each.literal.start, each.literal.end)
             kept = base.part(0, place.start)

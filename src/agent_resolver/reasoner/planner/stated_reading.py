@@ -60,11 +60,12 @@ def stated_readings(
             stated[each.name] = (each, words)
     used = [(every.field, str(every.value)) for every in given]
     used += [(each.field.name, words) for each, words in stated.values()]
-    return tuple(
-        Answer(key=f"{INPUT_KEY}{name}", words=words)
-        for name, (each, words) in stated.items()
-        if not any(text == words and field != each.field.name for field, text in used)
-    )
+    answers = []
+    for name, (each, words) in stated.items():
+        own = each.field.name
+        if not any(text == words and field != own for field, text in used):
+            answers.append(Answer(key=f"{INPUT_KEY}{name}", words=words))
+    return tuple(answers)
 
 
 def _searched(split: SplitRequest) -> list[MaskedText]:

@@ -150,7 +150,9 @@ def literals_in(source: MaskedText) -> list[StatedLiteral]:
 
 
 def read_named(
-    source: MaskedText, fields: Sequence[InputField], things: Sequence[str]
+    source: MaskedText,
+    fields: Sequence[InputField],
+    things: Sequence[str],
 ) -> Stated:
     """Only the values that are given by `name: value` or `name=value`."""
     reading = _FieldReading(source, fields, things)
@@ -192,7 +194,10 @@ class _FieldReading:
     """One text, read for one tool; each literal is used once."""
 
     def __init__(
-        self, source: MaskedText, fields: Sequence[InputField], things: Sequence[str]
+        self,
+        source: MaskedText,
+        fields: Sequence[InputField],
+        things: Sequence[str],
     ) -> None:
         self._source = source
         self._fields = fields
@@ -347,7 +352,8 @@ class _FieldReading:
             ]
             needed = [field for field in fields if field.is_required] or fields
             if len(found) == len(needed) == 1:
-                self._keep(needed[0], found[0].text, found[0].start, found[0].end)
+                literal = found[0]
+                self._keep(needed[0], literal.text, literal.start, literal.end)
             self._many(name, found)
 
     def _many(self, name: str, found: list[StatedLiteral]) -> None:
@@ -358,8 +364,9 @@ class _FieldReading:
             # A list is read from one text later, and its items are separated by commas
             # there.
             joined = ", ".join(each.text for each in unused)
-            self._keep(lists[0], joined, unused[0].start, unused[0].end)
-            self._spans += [(each.start, each.end) for each in unused[1:]]
+            first, *others = unused
+            self._keep(lists[0], joined, first.start, first.end)
+            self._spans += [(each.start, each.end) for each in others]
 
     def after_descriptions(self) -> None:
         """Quoted text right after a word that only one field has in its description."""

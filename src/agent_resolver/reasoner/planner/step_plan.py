@@ -145,7 +145,10 @@ class _StepPlan:
                 self.steps[place] = structs.replace(step, inputs=inputs)
 
     def _shared_forward(
-        self, each: StepInput, step: PlannedStep, later: Sequence[PlannedStep]
+        self,
+        each: StepInput,
+        step: PlannedStep,
+        later: Sequence[PlannedStep],
     ) -> StepInput:
         is_open = not (each.words or each.template or each.shares)
         if not is_open:
@@ -154,7 +157,10 @@ class _StepPlan:
         return structs.replace(each, shares=shared) if shared else each
 
     def _append(
-        self, tool: Descriptor, inputs: list[StepInput], lists: list[_StepSource]
+        self,
+        tool: Descriptor,
+        inputs: list[StepInput],
+        lists: list[_StepSource],
     ) -> PlannedStep:
         over = {(each.step.id, each.member.path) for each in lists}
         for_each: ForEach | UnsetType = UNSET
@@ -184,7 +190,10 @@ class _StepPlan:
     # Where an input comes from --------------------------------------------------------
 
     def _found(
-        self, field: InputField, task: ToolTask, stated: Stated
+        self,
+        field: InputField,
+        task: ToolTask,
+        stated: Stated,
     ) -> tuple[StepInput, _StepSource | None]:
         """The source of a required input that is not stated, and the list that it is one of each item of."""
         refers_back = _has_pronoun(task)
@@ -205,7 +214,11 @@ class _StepPlan:
         return feeding or (StepInput(field=field), None)
 
     def _sources(
-        self, field: InputField, taker: Descriptor, *, refers_back: bool
+        self,
+        field: InputField,
+        taker: Descriptor,
+        *,
+        refers_back: bool,
     ) -> Iterator[_StepSource]:
         for step in self.steps:
             # The result of a step over a list is a list of results, none of which is
@@ -238,7 +251,10 @@ class _StepPlan:
         return _shared_input(field, taker, self.steps)
 
     def _fed(
-        self, field: InputField, task: ToolTask, stated: Stated
+        self,
+        field: InputField,
+        task: ToolTask,
+        stated: Stated,
     ) -> tuple[StepInput, _StepSource | None] | None:
         """An input from a tool that only reads, and that the request states all required inputs of."""
         if not field.is_identifier or not task.clauses:
@@ -259,7 +275,7 @@ class _StepPlan:
         if len(feeders) != 1:
             return None
         profile, member = feeders[0]
-        given = read_stated(rest, profile.fields, [*map(stem, nouns_of(profile.tool))])
+        given = read_stated(rest, profile.fields, _things_of(profile))
         inputs = [
             StepInput(field=each, words=given.values[each.name])
             for each in profile.fields
@@ -350,7 +366,10 @@ def _shared_input(
 
 
 def _identify_same(
-    one: InputField, tool: Descriptor, other: InputField, taker: Descriptor
+    one: InputField,
+    tool: Descriptor,
+    other: InputField,
+    taker: Descriptor,
 ) -> bool:
     """True if fields of two tools identify the same thing in the same way."""
     if not (one.is_identifier and other.is_identifier):
@@ -413,7 +432,7 @@ def _stated(
         fields: The fields of its tool.
         used: Collects the places of the values, by the text that they are in.
     """
-    things = [*map(stem, nouns_of(task.profile.tool))]
+    things = _things_of(task.profile)
     values: dict[str, tuple[str, ...]] = {}
     spans: tuple[tuple[int, int], ...] = ()
     for number, clause in enumerate(task.clauses):
@@ -448,12 +467,18 @@ def _stated(
     return Stated(values=values, spans=spans)
 
 
+def _things_of(profile: ToolProfile) -> list[str]:
+    """The stems of the things that a tool is about."""
+    return [*map(stem, nouns_of(profile.tool))]
+
+
 def _joined(stated: Sequence[Stated]) -> dict[str, tuple[str, ...]]:
     """All that several parts state; a field that two of them state differently keeps both."""
     found: dict[str, tuple[str, ...]] = {}
     for each in stated:
         for name, words in each.values.items():
-            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *words)))
+            both = (*found.get(name, ()), *words)
+            found[name] = tuple(dict.fromkeys(both))
     return found
 
 
@@ -468,13 +493,14 @@ def _without(source: MaskedText, spans: Sequence[tuple[int, int]]) -> MaskedText
     text = source.text
     for start, end in spans:
         # Blanks of the same length keep the places of what is left.
-        text = text[:start] + " " * (end - start) + text[end:]
+        blank = " " * (end - start)
+        text = text[:start] + blank + text[end:]
     return mask_text(text.replace(FILLER, " "))
 
 
 def _is_given(profile: ToolProfile, source: MaskedText) -> bool:
     """True if a text states all that a tool must be told."""
-    given = read_stated(source, profile.fields, [*map(stem, nouns_of(profile.tool))])
+    given = read_stated(source, profile.fields, _things_of(profile))
     required = [field for field in profile.fields if field.is_required]
     return bool(required) and all(
         len(given.values.get(field.name, ())) == 1 for field in required

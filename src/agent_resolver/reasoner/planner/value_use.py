@@ -35,12 +35,14 @@ class UnusedValue(Struct, frozen=True, kw_only=True):
 
 def unused_in(source: MaskedText, spans: Spans) -> list[UnusedValue]:
     """The values of a text outside of the places that were used, in order."""
+    literals = [*literals_in(source)]
     found = [
         (each.start, UnusedValue(text=each.text, word=each.word))
-        for each in literals_in(source)
+        for each in literals
         if not _is_used(each.start, each.end, spans) and not _is_ordinal(each, source)
     ]
-    taken = [*spans, *((each.start, each.end) for each in literals_in(source))]
+    taken = [*spans]
+    taken += [(each.start, each.end) for each in literals]
     for match in _NAMED.finditer(source.mask):
         end = _named_end(match, taken)
         # A literal after the colon is counted as such.
@@ -59,8 +61,10 @@ def _named_end(match: re.Match[str], taken: Spans) -> int:
     so that the number belongs to what follows the colon.
     """
     start, end = match.span(1)
-    next_value = min((first for first, _ in taken if start <= first < end), default=end)
-    link = _LINK.search(match.string, start, next_value) if next_value < end else None
+    inside = [first for first, _ in taken if start <= first < end]
+    if not inside:
+        return end
+    link = _LINK.search(match.string, start, min(inside))
     return link.start() if link else end
 
 
@@ -78,7 +82,10 @@ def _is_ordinal(literal: StatedLiteral, source: MaskedText) -> bool:
 
 
 def is_repeated(
-    value: UnusedValue, words: Sequence[str], *, is_other_thing: bool
+    value: UnusedValue,
+    words: Sequence[str],
+    *,
+    is_other_thing: bool,
 ) -> bool:
     """True if a value is only said again: "hold 4 items, quantity: 4".
 
@@ -110,7 +117,9 @@ def unused_question(values: Sequence[UnusedValue]) -> str:
         for value in [*dict.fromkeys(values)][:_MAX_NAMED]
     ]
     more = len(values) - len(shown)
-    names = " and ".join(shown) if more <= 0 else f"{', '.join(shown)} and {more} more"
+    names = " and ".join(shown)
+    if more > 0:
+        names = f"{', '.join(shown)} and {more} more"
     them = "it" if len(values) == 1 else "them"
     return (
         f"The request states {names}, and no step of the plan takes {them}. "

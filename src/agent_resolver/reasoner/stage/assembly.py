@@ -71,7 +71,9 @@ async def install_here(state: TaskState, context: TaskContext) -> Update | None:
 
 
 async def _not_assembled(
-    state: TaskState, context: TaskContext, outcome: Failed | Pending
+    state: TaskState,
+    context: TaskContext,
+    outcome: Failed | Pending,
 ) -> Update:
     """Wait for what is missing to install, or end where no answer would help."""
     if isinstance(outcome, Pending):

@@ -81,7 +81,10 @@ def _has_draft(state: TaskState) -> bool:
 
 
 async def _ask(
-    before: TaskState, state: TaskState, context: TaskContext, found: Drafted
+    before: TaskState,
+    state: TaskState,
+    context: TaskContext,
+    found: Drafted,
 ) -> Update:
     """Ask the questions of the planner."""
     is_reworded = any(question.key == REQUEST_KEY for question in found.questions)
@@ -153,7 +156,10 @@ def _without_answers(state: TaskState, unapplied: list[str]) -> TaskState:
 
 
 async def _keep_drafts(
-    before: TaskState, state: TaskState, context: TaskContext, found: Drafted
+    before: TaskState,
+    state: TaskState,
+    context: TaskContext,
+    found: Drafted,
 ) -> Update:
     """Keep what was drafted as artifacts, once it follows the format and names authorised tools alone."""
     drafts: dict[str, Artifact] = {}
@@ -190,7 +196,9 @@ async def _keep_drafts(
 
 
 async def _capability_artifact(
-    state: TaskState, context: TaskContext, draft: CapabilityDraft
+    state: TaskState,
+    context: TaskContext,
+    draft: CapabilityDraft,
 ) -> Artifact:
     content = await context.ports.artifacts.keep(state.task_id, draft, context.lease)
     return Artifact(
@@ -202,7 +210,9 @@ async def _capability_artifact(
 
 
 def _fault_of(
-    blueprint: Blueprint, state: TaskState, context: TaskContext
+    blueprint: Blueprint,
+    state: TaskState,
+    context: TaskContext,
 ) -> tuple[str, str] | None:
     """The code and the reason of a refused draft: a broken format, an unauthorised tool, or an id that is taken."""
     # Read back from its own bytes, as the installed file will be.
@@ -271,7 +281,9 @@ async def _check_needs(
 
 
 def _credentials(
-    blueprint: Blueprint, state: TaskState, context: TaskContext
+    blueprint: Blueprint,
+    state: TaskState,
+    context: TaskContext,
 ) -> tuple[Needed, ...]:
     tools = context.tools(state)
     called = dict.fromkeys(call.tool for call in calls_of(blueprint))

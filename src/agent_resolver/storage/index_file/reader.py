@@ -72,7 +72,10 @@ class _Reading:
     def __enter__(self) -> None: ...
 
     def __exit__(
-        self, _kind: object, error: BaseException | None, _trace: object
+        self,
+        _kind: object,
+        error: BaseException | None,
+        _trace: object,
     ) -> None:
         if isinstance(error, _DAMAGE):
             raise self._tables.damaged(error) from error

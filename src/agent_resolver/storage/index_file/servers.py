@@ -240,7 +240,8 @@ class CompiledServers:
 
     def _number(self, key: ServerKey) -> int | None:
         number = self._first_at(key)
-        return number if number < len(self) and self._key(number) == key else None
+        is_there = number < len(self) and self._key(number) == key
+        return number if is_there else None
 
     def _category_name(self, number: int) -> str:
         # Threads of a server may share an index: what is looked up is returned,
@@ -323,7 +324,10 @@ class CompiledOffering:
         return self._bits.passing(requirement, limits).bit_count()
 
     def closest(
-        self, requirement: Requirement, limits: Limits, most: int
+        self,
+        requirement: Requirement,
+        limits: Limits,
+        most: int,
     ) -> list[Server]:
         """The servers that break the fewest rules and lack the fewest scopes, the closest first."""
         found = self._bits.closest(requirement, limits, most)
@@ -335,7 +339,10 @@ class CompiledOffering:
         )
 
     def rejected(
-        self, requirement: Requirement, limits: Limits, most: int
+        self,
+        requirement: Requirement,
+        limits: Limits,
+        most: int,
     ) -> list[RejectedServers]:
         """The servers that break a rule, by the first that they break."""
         found = []
@@ -375,7 +382,9 @@ class CompiledOffering:
             if place < self._offers:
                 found = self._tables.offer(self._first_offer + place, self._total)
             _make_room(self._known, _MOST_BITS // (self._total + 1))
-            known = self._known[scope] = found[1] if found[0] == scope else 0
+            name, candidates = found
+            known = candidates if name == scope else 0
+            self._known[scope] = known
         return known
 
     def _place_of(self, scope: str) -> int:

@@ -193,7 +193,9 @@ def grouped(servers: Iterable[Server]) -> dict[str, CategoryCandidates]:
 
 
 def _write_categories(
-    connection: sqlite3.Connection, categories: dict[str, CategoryCandidates], salt: int
+    connection: sqlite3.Connection,
+    categories: dict[str, CategoryCandidates],
+    salt: int,
 ) -> dict[str, int]:
     """Write the categories with all that belongs to them, and return the sizes of the tables."""
     blocks = count()
@@ -229,7 +231,9 @@ def _write_categories(
 
 
 def _block_rows(
-    category: CategoryCandidates, numbers: Iterator[int], salt: int
+    category: CategoryCandidates,
+    numbers: Iterator[int],
+    salt: int,
 ) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(category.entries), BLOCK):
         facts = bytes(category.facts[start : start + BLOCK])
@@ -273,7 +277,9 @@ def _packed(ordinals: Sequence[int], total: int) -> tuple[bool, bytes]:
 
 
 def _scope_rows(
-    by_scope: dict[str, list[int]], names: Sequence[str], salt: int
+    by_scope: dict[str, list[int]],
+    names: Sequence[str],
+    salt: int,
 ) -> Iterator[tuple[Any, ...]]:
     for number, (scope, categories) in enumerate(
         sorted(by_scope.items(), key=itemgetter(0))
@@ -310,7 +316,9 @@ def _entry_rows(
 
 
 def _place_rows(
-    places: Iterable[EntryPlace], raw: bytes, salt: int
+    places: Iterable[EntryPlace],
+    raw: bytes,
+    salt: int,
 ) -> Iterator[tuple[Any, ...]]:
     packed, number = [], 0
     for entry, (start, end, _, _) in enumerate(places):

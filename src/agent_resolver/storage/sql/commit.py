@@ -126,7 +126,11 @@ class Committer:
         """The number of commits so far."""
 
     def commit_alone(
-        self, work: Work[Result], *, may_wait: bool = True, flushes: bool = True
+        self,
+        work: Work[Result],
+        *,
+        may_wait: bool = True,
+        flushes: bool = True,
     ) -> Result:
         """Do one piece of work, and commit it.
 
@@ -143,7 +147,11 @@ class Committer:
         )
 
     def _commit_alone(
-        self, work: Work[Result], *, may_wait: bool, flushes: bool
+        self,
+        work: Work[Result],
+        *,
+        may_wait: bool,
+        flushes: bool,
     ) -> Result:
         with self._database.whole(may_wait=may_wait, flushes=flushes) as connection:
             transaction = self._database.transaction(connection)

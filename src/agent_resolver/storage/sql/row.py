@@ -59,20 +59,23 @@ def sql_of(table: Table[Row]) -> TableSql[Row]:
     # SQLite writes every index again that has a column of the list, whether or not its
     # value changes. A table with nothing but its key still has to update something, so
     # that the row counts as put.
-    changing = [name for name in columns if name not in table.key] or table.key[:1]
+    changing = [name for name in columns if name not in table.key]
+    changing = changing or [table.key[0]]
     updates = ", ".join(f"{name} = excluded.{name}" for name in changing)
+    key = ", ".join(table.key)
     # The names are those of our own declarations: nothing that a user writes gets into
     # a statement.
     insert = f"INSERT INTO {table.name} ({listed}) VALUES ({places}) ON CONFLICT"  # noqa: S608
+    flags = [place for place, field in enumerate(fields) if field.type is bool]
     return TableSql(
         table=table,
         names=tuple(field.encode_name for field in fields),
-        flags=tuple(place for place, field in enumerate(fields) if field.type is bool),
+        flags=tuple(flags),
         sealed=tuple(columns.index(name) for name in table.sealed),
         get=f"SELECT {listed} FROM {table.name} WHERE {is_key}",  # noqa: S608
         insert=f"{insert} DO NOTHING",
         # A row keeps its position when it is put again.
-        replace=f"{insert} ({', '.join(table.key)}) DO UPDATE SET {updates}",
+        replace=f"{insert} ({key}) DO UPDATE SET {updates}",
         drop=f"DELETE FROM {table.name} WHERE {is_key}",  # noqa: S608
     )
 
@@ -99,12 +102,15 @@ def find_rows(  # noqa: PLR0913 - what `Snapshot.find` takes
     )
     parameters = [value for value in where.values() if value is not None]
     parameters += after or ()
-    parameters += [] if limit is None else [limit]
+    if limit is not None:
+        parameters.append(limit)
     return connection.execute(f"{statement}{lock}", in_utf8(parameters)).fetchall()
 
 
 def count_rows(
-    connection: SqlConnection, table: Table[Row], where: Mapping[str, object]
+    connection: SqlConnection,
+    table: Table[Row],
+    where: Mapping[str, object],
 ) -> int:
     """The number of rows with these values.
 
@@ -147,7 +153,8 @@ def _find_statement(  # noqa: PLR0913 - the parts of a statement
     direction = " DESC" if is_reversed else ""
     order = ", ".join(f"{name}{direction}" for name in columns)
     bound = " LIMIT ?" if has_limit else ""
-    return f"SELECT {', '.join(table.columns)} FROM {table.name} {condition} ORDER BY {order}{bound}"  # noqa: S608
+    listed = ", ".join(table.columns)
+    return f"SELECT {listed} FROM {table.name} {condition} ORDER BY {order}{bound}"  # noqa: S608
 
 
 def _is_value(name: str, *, is_empty: bool) -> str:
@@ -159,7 +166,9 @@ def _is_value(name: str, *, is_empty: bool) -> str:
 def _comes_after(table: Table[Row]) -> str:
     """The condition that a row comes after the one with a key."""
     if table.order == "key":
-        return f"({', '.join(table.key)}) > ({', '.join('?' * len(table.key))})"
+        key = ", ".join(table.key)
+        marks = ", ".join("?" * len(table.key))
+        return f"({key}) > ({marks})"
     is_key = " AND ".join(f"{name} = ?" for name in table.key)
     # Past a row that is not there any more comes everything, as from the start.
     return f"position > coalesce((SELECT position FROM {table.name} WHERE {is_key}), 0)"  # noqa: S608

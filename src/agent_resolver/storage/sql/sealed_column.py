@@ -16,7 +16,9 @@ def column_purpose(table: str, column: str, key: Sequence[object]) -> str:
 
 
 def seal_row(
-    sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal
+    sql: TableSql[Any],
+    values: Sequence[Any],
+    find_seal: FindSeal,
 ) -> list[Any]:
     """The values of a row as the file has them."""
     sealed = list(values)
@@ -29,7 +31,9 @@ def seal_row(
 
 
 def open_row(
-    sql: TableSql[Any], values: Sequence[Any], find_seal: FindSeal
+    sql: TableSql[Any],
+    values: Sequence[Any],
+    find_seal: FindSeal,
 ) -> list[Any]:
     """The values of a row again.
 

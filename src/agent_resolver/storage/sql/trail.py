@@ -174,7 +174,9 @@ def _write_seal(connection: SqlConnection, seal: Seal) -> None:
 
 
 def read_records(
-    connection: SqlConnection, run: str | None, last: int | None
+    connection: SqlConnection,
+    run: str | None,
+    last: int | None,
 ) -> Iterator[AuditRecord]:
     """The records of one run or of all, oldest first; only the last ones if asked."""
     if run is None and last is None:
@@ -263,7 +265,10 @@ def prune_records(
 
 
 def rekey_trail(
-    connection: SqlConnection, path: str, old: bytes | None, new: bytes | None
+    connection: SqlConnection,
+    path: str,
+    old: bytes | None,
+    new: bytes | None,
 ) -> Seal:
     """Seal the trail with another key, or with none; the seal that it had.
 

@@ -289,7 +289,9 @@ def written_at_once(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def _kept_or_undone(
-    connection: sqlite3.Connection, end: str, *undo: str
+    connection: sqlite3.Connection,
+    end: str,
+    *undo: str,
 ) -> Iterator[None]:
     """What is begun in it is ended, or undone when it fails."""
     try:
@@ -308,7 +310,10 @@ class Database(StoreDatabase):
     """A connection to the state file. Not for several threads at once: threads that share it bring the lock."""
 
     def __init__(
-        self, path: str, key: bytes | None = None, keys: KeyRing | None = None
+        self,
+        path: str,
+        key: bytes | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
         """Open the state file, making it and its folder, and bring it to the newest schema.
 
@@ -621,8 +626,9 @@ def _make_private(path: str) -> None:
 
     A file that is there is not opened: closing it would drop the locks of another connection of this process.
     """
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        os.close(os.open(path, flags, 0o600))
     for suffix in ("", "-wal", "-shm"):
         tighten(f"{path}{suffix}", 0o600)
 
