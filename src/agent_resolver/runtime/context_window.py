@@ -59,13 +59,11 @@ def fit_request(
     if estimate_tokens(messages) <= room:
         return request
     first_recent = max(0, len(messages) - policy.min_recent_messages)
-    shortened = [
-        _shorten_result(message, preview) if place < first_recent else message
-        for place, message in enumerate(messages)
-    ]
-    return structs.replace(
-        request, messages=tuple(_newest_that_fit(shortened, room, first_recent, pinned))
-    )
+    older, recent = messages[:first_recent], messages[first_recent:]
+    shortened = [_shorten_result(message, preview) for message in older]
+    shortened += recent
+    kept = _newest_that_fit(shortened, room, first_recent, pinned)
+    return structs.replace(request, messages=tuple(kept))
 
 
 def _estimate_message(message: Message) -> int:

@@ -37,9 +37,7 @@ class InferenceFailure(ResolverError):
     ) -> None:
         # Cut twice: the first cut bounds the work, and `shorten` the message.
         seen = message[: 4 * _LONGEST_MESSAGE]
-        printable = "".join(
-            character if character.isprintable() else " " for character in seen
-        )
+        printable = "".join(map(_make_printable, seen))
         super().__init__(shorten(printable, _LONGEST_MESSAGE))
         self.kind = kind
         self.retry_after_ms = retry_after_ms
@@ -53,6 +51,11 @@ class InferenceFailure(ResolverError):
     def is_of_model(self) -> bool:
         """True if another model could answer the same request."""
         return self.kind in _OF_MODEL
+
+
+def _make_printable(character: str) -> str:
+    """The character, or a space in place of one that could move a cursor or hide text."""
+    return character if character.isprintable() else " "
 
 
 class LlmExecutor(Protocol):

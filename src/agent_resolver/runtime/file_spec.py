@@ -59,11 +59,8 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
         *trust_contradictions(tree),
     ]
     faults += list_faults(said)
-    spec = None
-    try:
-        spec = parse_spec(_spec_document(definition, said))
-    except InvalidSpec as error:
-        faults += [_place_in_file(issue, said.get(_RUNTIME)) for issue in error.issues]
+    spec, spec_faults = _read_spec(definition, said)
+    faults += spec_faults
     if faults or spec is None:
         raise InvalidSpec(faults, definition.file)
     # The prompt is the file's own text: nothing in it is a typing error.
@@ -79,8 +76,19 @@ def spec_of(definition: Definition, agent_id: str = "") -> AgentSpec:
     )
 
 
+def _read_spec(
+    definition: Definition, said: dict[str, Item]
+) -> tuple[AgentSpec | None, list[Issue]]:
+    """The spec that the file states; None if it has faults, each of which is placed in the file."""
+    try:
+        return parse_spec(_spec_document(definition, said)), []
+    except InvalidSpec as error:
+        runtime = said.get(_RUNTIME)
+        return None, [_place_in_file(issue, runtime) for issue in error.issues]
+
+
 def _spec_document(definition: Definition, said: dict[str, Item]) -> Mapping:
-    """What the file says of its spec: `runtime`, and the other keys where it does not."""
+    """The part of the file that states its spec: `runtime`, and the other keys where it does not."""
     first, *others = _model_names(definition.entry.model, said.get(_MODEL))
     values: dict[str, Any] = {"id": definition.entry.name, "model_id": first}
     runtime = said[_RUNTIME].value if _RUNTIME in said else Mapping((), 1, 1)
@@ -124,11 +132,13 @@ def _model_names(entry_model: str | None, said: Item | None) -> list[str]:
                 ).within(_MODEL)
             ]
         )
-    stripped = [name.strip() for name in names]
-    return [
-        DEFAULT_MODEL if name.casefold() in _SAME_AS_ALWAYS else name
-        for name in stripped
-    ]
+    return [_model_name(name) for name in names]
+
+
+def _model_name(written: str) -> str:
+    """The name of a model without the blanks around it; the default's, for words that mean the default."""
+    name = written.strip()
+    return DEFAULT_MODEL if name.casefold() in _SAME_AS_ALWAYS else name
 
 
 def _make_item(name: str, value: str | list[str], origin: Item | None) -> Item:

@@ -21,7 +21,12 @@ _MCP_PREFIX: Final = "mcp__"
 
 
 def restrict_tools(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
-    """The spec with every list of tools in the file: a tool must be in each allow list, and in no deny list.
+    """The spec with every list of tools in the file: a tool must be in each allow list, and in no deny list."""
+    return _shut_denied(_narrow_allowed(spec, said), said)
+
+
+def _narrow_allowed(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
+    """The spec with the tools that each allow list of the file allows.
 
     Names that `runtime` allows are one more list. Its patterns are not: they say which tools there are besides names.
     """
@@ -29,14 +34,19 @@ def restrict_tools(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
     allow_lists = [
         names for names in _lists_of(said, ALLOW_LISTS) if _EVERY_TOOL not in names
     ]
-    if allow_lists:
-        # Written as null or empty, the list allows nothing; only an absent one says
-        # nothing.
-        if spec.allowed_tools is not UNSET:
-            allow_lists.append(spec.allowed_tools or ())
-        first, *others = allow_lists
-        allowed = [name for name in first if all(name in other for other in others)]
-        spec = structs.replace(spec, allowed_tools=tuple(allowed))
+    if not allow_lists:
+        return spec
+    # Written as null or empty, the list allows nothing; only an absent one says
+    # nothing.
+    if spec.allowed_tools is not UNSET:
+        allow_lists.append(spec.allowed_tools or ())
+    first, *others = allow_lists
+    allowed = [name for name in first if all(name in other for other in others)]
+    return structs.replace(spec, allowed_tools=tuple(allowed))
+
+
+def _shut_denied(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
+    """The spec without the tools in the deny lists of the file."""
     denied = [
         name
         for names in _lists_of(said, DENY_LISTS)

@@ -47,12 +47,14 @@ class KnownModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def spec(self, name: str) -> ModelSpec:
         """The model under one of its names. Nothing is known of where its provider keeps data."""
+        input_price = self.prices.input if self.prices else None
+        output_price = self.prices.output if self.prices else None
         return ModelSpec(
             id=name,
             provider_id=self.provider,
             upstream_model=name,
-            input_price=self.prices.input if self.prices else None,
-            output_price=self.prices.output if self.prices else None,
+            input_price=input_price,
+            output_price=output_price,
         )
 
 

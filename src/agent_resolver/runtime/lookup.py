@@ -188,15 +188,15 @@ def section(spec: AgentSpec, plugin: str, key: str, kind: type[Struct]) -> Any: 
     except Unreadable as stop:
         faults = [stop.issue]
     if faults:
-        # A fault of the whole section has no path, and its message says enough.
-        told = (
-            f"{fault}{f', {fault.hint}' if fault.hint else ''}"
-            if fault.at
-            else fault.message
-            for fault in faults
-        )
-        raise InvalidPluginConfig(plugin, key, "; ".join(told))
+        raise InvalidPluginConfig(plugin, key, "; ".join(map(_render_fault, faults)))
     return msgspec.convert(value, kind)
+
+
+def _render_fault(fault: Issue) -> str:
+    # A fault of the whole section has no path, and its message says enough.
+    if not fault.at:
+        return fault.message
+    return f"{fault}, {fault.hint}" if fault.hint else str(fault)
 
 
 def held_lock(registries: RegistrySet, spec: AgentSpec) -> HeldLock | None:

@@ -28,6 +28,12 @@ class Modalities(Struct, frozen=True, kw_only=True):
     input: tuple[Modality, ...] = ()
     output: tuple[Modality, ...] = ()
 
+    def faults(self) -> Iterator[str]:
+        """The lists that name a modality twice."""
+        for name, values in (("input", self.input), ("output", self.output)):
+            if len(set(values)) != len(values):
+                yield f"{name} has duplicates"
+
 
 class DataFacts(Struct, frozen=True, kw_only=True, rename="camel"):
     """What data may go there; what is not stated is not known, and no constraint accepts it."""
@@ -64,19 +70,15 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
         ) / 1_000_000
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with it beyond the types of its fields."""
+        """The faults that the types of its fields do not show."""
         if (
             self.context_window
             and self.max_output_tokens
             and self.max_output_tokens > self.context_window
         ):
             yield "max_output_tokens must not exceed context_window"
-        for name, values in (
-            ("input", self.modalities.input),
-            ("output", self.modalities.output),
-        ):
-            if len(set(values)) != len(values):
-                yield f"modalities.{name} has duplicates"
+        for fault in self.modalities.faults():
+            yield f"modalities.{fault}"
         if self.knowledge_cutoff is not None and not _is_month(self.knowledge_cutoff):
             yield "knowledge_cutoff must be YYYY-MM or YYYY-MM-DD"
         for name in ("input_price", "output_price"):

@@ -1,7 +1,7 @@
 """Which model a name means: those of the settings first, then their catch-all, then those that need no entry."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct, structs
@@ -85,7 +85,7 @@ def _find_member(registries: RegistrySet, name: str) -> ModelSpec:
 def _meaning_of(
     registries: RegistrySet, name: str, *, has_pools: bool = True
 ) -> _Meaning | None:
-    """What a name means.
+    """The model or pool that a name means; None if it means none.
 
     1. A model, an alias or a pool of the settings, as it is written.
     2. The same, written as other tools write names: `GPT-5 (copilot)` for `gpt-5`.
@@ -100,21 +100,29 @@ def _meaning_of(
     )
     if not name or name == CATCH_ALL:
         return None
-    model, pool = registries.models.get(name), pools.get(name)
-    # One namespace for both, or the order of the lookup would decide between them.
-    if model and pool:
-        raise AmbiguousModelReference(name)
-    if found := model or pool:
-        return _Meaning(found)
-    if similar := _same_folded(name, (*registries.models, *pools)):
-        return _Meaning(
-            registries.models.get(similar) or pools[similar], is_as_written=False
-        )
+    if meaning := _meaning_in_settings(registries.models, pools, name):
+        return meaning
     if CATCH_ALL in registries.models:
         caught = _caught(registries.models[CATCH_ALL], name)
         return _Meaning(caught) if caught else None
     known = _find_known(registries, name)
     return _Meaning(known, is_as_written=known.id == name) if known else None
+
+
+def _meaning_in_settings(
+    models: Mapping[str, ModelSpec], pools: Mapping[str, ModelPool], name: str
+) -> _Meaning | None:
+    """The model or pool that has the name, as it is written or in the spelling of another tool."""
+    model, pool = models.get(name), pools.get(name)
+    # One namespace for both, or the order of the lookup would decide between them.
+    if model and pool:
+        raise AmbiguousModelReference(name)
+    if found := model or pool:
+        return _Meaning(found)
+    if similar := _same_folded(name, (*models, *pools)):
+        found = models.get(similar) or pools[similar]
+        return _Meaning(found, is_as_written=False)
+    return None
 
 
 def _find_known(registries: RegistrySet, name: str) -> ModelSpec | None:

@@ -295,17 +295,17 @@ class Registrar:
             if len(self._keys) == len(shared.keys)
             else tuple(self._keys.values())
         )
+        effects = MappingProxyType(self._effects) if self._effects else _NOTHING
+        tools = MappingProxyType(self._tools) if self._tools else _NOTHING
         return ExecutionEnv(
             phase_hooks=MappingProxyType(
                 {phase: tuple(hooks) for phase, hooks in self._hooks.items() if hooks}
             ),
             scheduled_action_handlers=MappingProxyType(actions),
-            effect_handlers=MappingProxyType(self._effects)
-            if self._effects
-            else _NOTHING,
+            effect_handlers=effects,
             request_transforms=tuple(self._transforms),
             key_registrations=keys,
-            tools=MappingProxyType(self._tools) if self._tools else _NOTHING,
+            tools=tools,
             plugins=tuple(
                 ActivePlugin(plugin_id, plugin)
                 for plugin_id, plugin in self._plugins.items()

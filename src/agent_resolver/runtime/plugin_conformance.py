@@ -116,32 +116,11 @@ async def _its_hooks_give_commands_that_can_be_carried_out(
     make: MakePlugin, sections: Mapping[str, Any] = {}
 ) -> None:
     env = _env_of(make())
-    actions = {
-        action.name for action in LOOP_ACTIONS
-    } | env.scheduled_action_handlers.keys()
     for phase, context in _contexts(env, sections):
         for hook in env.phase_hooks[phase]:
             command = await _said(hook.call(context))
-            if command is None:
-                continue
-            assert isinstance(command, Command), (
-                f"a hook of {phase} gives a `{type(command).__name__}`"
-            )
-            assert phase == "tool_gate" or command.gate is None, (
-                f"a hook of {phase} says something for the gate"
-            )
-            unknown = {action.name for action in command.actions} - actions
-            assert not unknown, (
-                f"a hook of {phase} schedules {sorted(unknown)}, which nothing handles"
-            )
-            unknown = {
-                effect.name for effect in command.effects
-            } - env.effect_handlers.keys()
-            assert not unknown, (
-                f"a hook of {phase} wants {sorted(unknown)}, which nothing handles"
-            )
-            # This raises where an update does not fit the rule of its key.
-            KeyValues(env.key_registrations).update("it", command.updates)
+            if command is not None:
+                _require_possible(env, phase, command)
 
 
 async def _its_transforms_give_requests(
@@ -213,6 +192,29 @@ def _env_of(plugin: Plugin) -> ExecutionEnv:
     return registrar.env()
 
 
+def _require_possible(env: ExecutionEnv, phase: Phase, command: object) -> None:
+    """Fail unless the run could carry out what a hook of the phase gives."""
+    assert isinstance(command, Command), (
+        f"a hook of {phase} gives a `{type(command).__name__}`"
+    )
+    assert phase == "tool_gate" or command.gate is None, (
+        f"a hook of {phase} says something for the gate"
+    )
+    of_loop = {action.name for action in LOOP_ACTIONS}
+    actions = {action.name for action in command.actions}
+    unknown = actions - of_loop - env.scheduled_action_handlers.keys()
+    assert not unknown, (
+        f"a hook of {phase} schedules {sorted(unknown)}, which nothing handles"
+    )
+    effects = {effect.name for effect in command.effects}
+    unknown = effects - env.effect_handlers.keys()
+    assert not unknown, (
+        f"a hook of {phase} wants {sorted(unknown)}, which nothing handles"
+    )
+    # This raises where an update does not fit the rule of its key.
+    KeyValues(env.key_registrations).update("it", command.updates)
+
+
 def _shape(env: ExecutionEnv) -> dict[str, object]:
     """What a plugin registers, without the functions: those may be made each time."""
     return {
@@ -238,17 +240,18 @@ def _context_of(
     phase: Phase, env: ExecutionEnv, sections: Mapping[str, Any]
 ) -> PhaseContext:
     spec = AgentSpec(id="agent", model_id="model", sections=dict(sections))
+    planned = PlannedCall("call_1", "search", {"query": "a"})
+    done = Done(trace_id=_TRACE, result="Nothing.")
+    answer = _ANSWER if phase == "after_inference" else None
+    call = planned if phase in _OF_CALLS else None
+    outcome = done if phase == "after_tool_execute" else None
     return PhaseContext(
         phase=phase,
         run=SampleFacts(spec=spec),
         state=KeyValues(env.key_registrations).current,
-        answer=_ANSWER if phase == "after_inference" else None,
-        call=PlannedCall("call_1", "search", {"query": "a"})
-        if phase in _OF_CALLS
-        else None,
-        outcome=Done(trace_id=_TRACE, result="Nothing.")
-        if phase == "after_tool_execute"
-        else None,
+        answer=answer,
+        call=call,
+        outcome=outcome,
     )
 
 

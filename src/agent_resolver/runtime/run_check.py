@@ -63,16 +63,8 @@ def checked_id(request: RunRequest) -> str:
     Raises:
         RunRefused: The request cannot be run.
     """
+    _check_beginning(request)
     resumed = request.resume
-    if resumed is not None and resumed.agent_id != request.agent_id:
-        raise RunRefused(
-            f"the run to go on with is one of agent {resumed.agent_id}, not {request.agent_id}"
-        )
-    has_words = any(message.content for message in request.messages)
-    if resumed is None and not has_words:
-        raise RunRefused(
-            "there is nothing to run: the request has no message", "give a prompt"
-        )
     trace_id = resumed.trace_id if resumed else request.trace_id
     if trace_id and not _TRACE_ID.fullmatch(trace_id):
         raise RunRefused(
@@ -91,6 +83,20 @@ def checked_id(request: RunRequest) -> str:
             "give another name",
         )
     return run_id
+
+
+def _check_beginning(request: RunRequest) -> None:
+    """Refuse a request that says nothing, or that goes on with a run of another agent."""
+    resumed = request.resume
+    if resumed is not None and resumed.agent_id != request.agent_id:
+        raise RunRefused(
+            f"the run to go on with is one of agent {resumed.agent_id}, not {request.agent_id}"
+        )
+    has_words = any(message.content for message in request.messages)
+    if resumed is None and not has_words:
+        raise RunRefused(
+            "there is nothing to run: the request has no message", "give a prompt"
+        )
 
 
 def state_of(

@@ -264,19 +264,9 @@ class Runs:
         # A run that goes on has its conversation in its own journal.
         if request.thread and taken is None:
             before = await _conversation(journal, caller, request)
-        if before is not None:
-            # Earlier messages were written under the limits of that time, so the run
-            # keeps these limits too.
-            plan = resolve(
-                plan.snapshot, plan.agent_id, plan.callers.joined(before.state.limits)
-            )
-        plan = plan if opened.lock is None else _with_lock(plan, opened.lock)
+        plan = _final_plan(plan, before, opened.lock)
         agent = _require_local(plan)
-        notes: list[str] = []
-        if journal is not None and taken is not None and request.messages:
-            # The user goes on without the open calls. One of them may have been made
-            # before the run was interrupted.
-            notes = await journal.notes_on_open_calls(taken.folded)
+        notes = await _notes_on_open_calls(journal, taken, request)
         state = state_of(agent, request, run_id, notes)
         if before is not None:
             _go_on_from(before.state, state, agent)
@@ -285,11 +275,8 @@ class Runs:
         )
         registry = opened.registry.for_run(agent.tools, own_tools)
         context = _context_of(state, agent, request, caller)
-        # A model wrote the prompt of a delegate, also if a person takes its run up: its
-        # mentions bring nothing in.
-        is_delegate = delegating is not None or (
-            taken is not None and bool(taken.folded.row.parent)
-        )
+        # A model wrote the prompt of a delegate: its mentions bring nothing in.
+        definitions = None if _is_delegate(delegating, taken) else self._definitions
         writer = None
         if journal is not None:
             _require_recorded(opened.registry)
@@ -317,7 +304,7 @@ class Runs:
             journal=writer,
             patience=self._patience,
             worker=self._worker,
-            definitions=None if is_delegate else self._definitions,
+            definitions=definitions,
         )
         lifecycle = Lifecycle(start)
         # From here on, a lost lease or a request to cancel stops the run.
@@ -574,6 +561,35 @@ async def _conversation(
             "a thread is kept in a journal, and runs are kept in memory alone here"
         )
     return await journal.conversation(caller, request.thread, request.agent_id)
+
+
+def _final_plan(
+    plan: ResolvedRunPlan, before: Folded | None, lock: HeldLock | None
+) -> ResolvedRunPlan:
+    """The plan under the limits of the conversation that goes on, with the lock of the connected servers."""
+    if before is not None:
+        # Earlier messages were written under the limits of that time, so the run
+        # keeps these limits too.
+        limits = plan.callers.joined(before.state.limits)
+        plan = resolve(plan.snapshot, plan.agent_id, limits)
+    return plan if lock is None else _with_lock(plan, lock)
+
+
+async def _notes_on_open_calls(
+    journal: Journal | None, taken: Taken | None, request: RunRequest
+) -> list[str]:
+    """The outcome, as far as it is known, of each open call that the user goes on without."""
+    if journal is None or taken is None or not request.messages:
+        return []
+    # One of the calls may have been made before the run was interrupted.
+    return await journal.notes_on_open_calls(taken.folded)
+
+
+def _is_delegate(delegating: Delegating | None, taken: Taken | None) -> bool:
+    """True if another run asked for this one, also where a person takes it up again."""
+    if delegating is not None:
+        return True
+    return taken is not None and bool(taken.folded.row.parent)
 
 
 def _go_on_from(before: RunState, state: RunState, agent: ResolvedAgent) -> None:

@@ -12,7 +12,7 @@ from agent_resolver.runtime.spec import LOCAL, AgentSpec, ContextPolicy, RemoteE
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.source import Unreadable
 from agent_resolver.schema.toml_tree import tree_of
-from agent_resolver.schema.tree import Mapping, Node, find, plain
+from agent_resolver.schema.tree import Item, Mapping, Node, find, plain
 from agent_resolver.schema.vocabulary import Prose
 from agent_resolver.schema.walker import walk
 
@@ -134,25 +134,22 @@ def refused(issues: Iterable[Issue]) -> list[Issue]:
 
 def _with_new_name(tree: Node) -> tuple[Node, list[Issue]]:
     """The document with the new name of a key that has an older one."""
-    if not isinstance(tree, Mapping) or not any(
-        item.key == _OLD_FILTER for item in tree.items
-    ):
+    if not isinstance(tree, Mapping):
         return tree, []
-    faults = []
-    if any(item.key == _FILTER for item in tree.items):
-        faults.append(
-            _spec_fault(
-                (_OLD_FILTER,), f"Only one of {_OLD_FILTER} and {_FILTER} may be given"
-            )
-        )
-        return structs.replace(
-            tree, items=tuple(item for item in tree.items if item.key != _OLD_FILTER)
-        ), faults
-    renamed = (
-        structs.replace(item, key=_FILTER) if item.key == _OLD_FILTER else item
-        for item in tree.items
-    )
-    return structs.replace(tree, items=tuple(renamed)), faults
+    keys = {item.key for item in tree.items}
+    if _OLD_FILTER not in keys:
+        return tree, []
+    if _FILTER in keys:
+        message = f"Only one of {_OLD_FILTER} and {_FILTER} may be given"
+        others = tuple(item for item in tree.items if item.key != _OLD_FILTER)
+        fault = _spec_fault((_OLD_FILTER,), message)
+        return structs.replace(tree, items=others), [fault]
+    renamed = tuple(map(_with_new_key, tree.items))
+    return structs.replace(tree, items=renamed), []
+
+
+def _with_new_key(item: Item) -> Item:
+    return structs.replace(item, key=_FILTER) if item.key == _OLD_FILTER else item
 
 
 def _missing_policy_keys(document: dict[str, Any]) -> Iterator[Issue]:

@@ -144,14 +144,19 @@ def _merged(registration: KeyRegistration, value: Any, update: Any) -> Any:  # n
     if is_missing or not fits_rule(rule, checked) or not fits_rule(rule, value):
         message = f"an update of the state key {registration.key!r} does not fit its rule `{rule}`"
         raise StateFailure("KEY_UPDATE", message)
+    return _combine(rule, value, checked)
+
+
+def _combine(rule: MergeRule, value: Any, update: Any) -> Any:  # noqa: ANN401 - JSON values
+    """The value after an update, both of which fit the rule; the value may be missing."""
     match rule:
         case "append":
-            return FrozenList([*(value or ()), *checked])
+            return FrozenList([*(value or ()), *update])
         case "add":
-            return (value or 0) + checked
+            return (value or 0) + update
         case "merge":
-            return FrozenDict({**(value or {}), **checked})
-    return checked
+            return FrozenDict({**(value or {}), **update})
+    return update
 
 
 def fits_rule(rule: MergeRule, value: object) -> bool:

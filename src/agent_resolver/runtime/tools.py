@@ -229,15 +229,7 @@ def _refused_tools(
     matched: Mapping[str, Sequence[str]],
 ) -> dict[str, Why]:
     """The tools that may not be called, each with the first reason; nothing that comes later takes one back."""
-    refused: dict[str, Why] = {}
-    # `*` allows every tool, and needs no set of them.
-    if "*" not in spec.allowed_patterns:
-        allowed = {*(spec.allowed_tools or ())}.union(
-            *(matched[pattern] for pattern in spec.allowed_patterns)
-        )
-        refused = dict.fromkeys(
-            (tool_id for tool_id in ids if tool_id not in allowed), _NOT_ALLOWED
-        )
+    refused = dict.fromkeys(_unlisted_tools(spec, ids, matched), _NOT_ALLOWED)
     for tool_id in spec.excluded_tools or ():
         if tool_id in found:
             refused.setdefault(tool_id, Why(_EXCLUDED, "excluded_tools names it"))
@@ -246,6 +238,18 @@ def _refused_tools(
         for tool_id in matched[pattern]:
             refused.setdefault(tool_id, why)
     return refused
+
+
+def _unlisted_tools(
+    spec: AgentSpec, ids: Sequence[str], matched: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The tools that neither the names nor the patterns of the spec allow."""
+    # `*` allows every tool, and needs no set of them.
+    if "*" in spec.allowed_patterns:
+        return []
+    by_pattern = (matched[pattern] for pattern in spec.allowed_patterns)
+    allowed = {*(spec.allowed_tools or ())}.union(*by_pattern)
+    return [tool_id for tool_id in ids if tool_id not in allowed]
 
 
 def _add_forbidden(

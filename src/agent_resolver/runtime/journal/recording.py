@@ -208,12 +208,16 @@ class _Reader:
             # A run that waits may be cancelled later: that says nothing of what its
             # agent does.
             stretch.termination = entry.termination
-            stretch.pending = entry.pending or None
-            # The first open call is the one that the run waits for.
-            if entry.pending is not UNSET and self._state.open_calls:
-                call = self._state.open_calls[0]
-                self.waited.add((call.name, call.arguments))
+            self._note_pending(stretch, entry)
         self._note_state(stretch)
+
+    def _note_pending(self, stretch: Stretch, entry: Entry) -> None:
+        """Note the question that a stretch ends with, and the call that it is about."""
+        stretch.pending = entry.pending or None
+        # The first open call is the one that the run waits for.
+        if entry.pending is not UNSET and self._state.open_calls:
+            call = self._state.open_calls[0]
+            self.waited.add((call.name, call.arguments))
 
     def _apply(self, entry: Entry) -> None:
         state = self._state

@@ -169,20 +169,7 @@ async def _execute_call(run: LiveRun, opened: OpenedCall) -> Termination | None:
     # Counted before its end, so that failed calls count; it is taken back where the
     # call will be made again.
     run.state.calls[call.tool] = run.state.calls.get(call.tool, 0) + 1
-    try:
-        outcome = await run.registry.start_call(call.tool, opened.arguments, context)
-        # The failure may only mean that another process has made, or still makes, this
-        # call under the same key.
-        if isinstance(outcome, Failed):
-            outcome = await _settled_outcome(run, opened, context, outcome)
-    except asyncio.CancelledError:
-        _note_interruption(run, call)
-        raise
-    except LeaseLost as error:
-        raise lost_lease(run) from error
-    except DamagedJournal as error:
-        # What the run had put off was to be written with the start of the call.
-        raise broken_journal(run, error) from error
+    outcome = await _outcome_of(run, opened, context)
     await _send_outcome(run, opened, outcome)
     if isinstance(outcome, Pending):
         # It was not made yet: once it is approved, it is made and counted.
@@ -235,6 +222,28 @@ def _arguments_of(asked: ToolCall) -> dict[str, Any] | tuple[str, ...]:
     return (
         arguments if isinstance(arguments, dict) else ("arguments: not a JSON object",)
     )
+
+
+async def _outcome_of(
+    run: LiveRun, opened: OpenedCall, context: CallContext
+) -> Outcome:
+    """The outcome that the registry gives; an interruption and a broken journal are for the run to report."""
+    call = opened.call
+    try:
+        outcome = await run.registry.start_call(call.tool, opened.arguments, context)
+        # The failure may only mean that another process has made, or still makes, this
+        # call under the same key.
+        if isinstance(outcome, Failed):
+            outcome = await _settled_outcome(run, opened, context, outcome)
+    except asyncio.CancelledError:
+        _note_interruption(run, call)
+        raise
+    except LeaseLost as error:
+        raise lost_lease(run) from error
+    except DamagedJournal as error:
+        # What the run had put off was to be written with the start of the call.
+        raise broken_journal(run, error) from error
+    return outcome
 
 
 async def _settled_outcome(

@@ -255,7 +255,24 @@ async def _carry_out(
     # Effects, the gate and the end come from all commands, those that action handlers
     # return included.
     commands = [command for _, command in said]
+    commands += await _carry_out_actions(run, context, commands)
+    # Effects reach outside of the run, so they wait until no action of the phase can
+    # fail it any longer.
+    for command in commands:
+        for effect in command.effects:
+            await _handle_effect(run, context, effect)
+    # Of several ends the first counts, in the order of the hooks and then of the
+    # handlers.
+    ends = (command.end for command in commands if command.end)
+    return PhaseResult(_strongest_gate(commands), next(ends, None))
+
+
+async def _carry_out_actions(
+    run: LiveRun, context: PhaseContext, commands: Sequence[Command]
+) -> list[Command]:
+    """Carry out the actions of commands, and those that they lead to; returns the commands of the handlers."""
     actions = _actions_of(commands)
+    returned: list[Command] = []
     count = 0
     for _ in range(MAX_ACTION_ROUNDS):
         count += len(actions)
@@ -264,23 +281,13 @@ async def _carry_out(
         # One after the other: each handler sees the updates of those before it.
         led_to = [await _handle_action(run, context, action) for action in actions]
         found = [command for command in led_to if command is not None]
-        commands += found
+        returned += found
         actions = _actions_of(found)
     # Actions are left over only if one of the two bounds stopped the loop.
     if actions:
         message = f"Actions of {context.phase} led to further actions without end"
         raise StateFailure("phase_run_loop_exceeded", message)
-    # Effects reach outside of the run, so they wait until no action of the phase can
-    # fail it any longer.
-    for command in commands:
-        for effect in command.effects:
-            await _handle_effect(run, context, effect)
-    # Of several ends the first counts, in the order of the hooks and then of the
-    # handlers.
-    return PhaseResult(
-        _strongest_gate(commands),
-        next((each.end for each in commands if each.end), None),
-    )
+    return returned
 
 
 def _actions_of(commands: Sequence[Command]) -> list[ScheduledAction]:

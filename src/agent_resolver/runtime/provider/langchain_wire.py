@@ -9,7 +9,9 @@ from langchain_core.messages import (
     AIMessageChunk,
     BaseMessage,
     HumanMessage,
+    InvalidToolCall,
     SystemMessage,
+    ToolCallChunk,
     ToolMessage,
 )
 
@@ -156,9 +158,7 @@ def _calls_in(message: AIMessage) -> Iterator[ToolCall]:
     # broke off.
     if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
         for place, chunk in enumerate(message.tool_call_chunks):
-            yield ToolCall(
-                chunk["id"] or f"call_{place}", chunk["name"] or "", chunk["args"] or ""
-            )
+            yield _call_as_written(chunk, place)
         return
     for place, call in enumerate(message.tool_calls):
         yield ToolCall(
@@ -171,9 +171,14 @@ def _calls_in(message: AIMessage) -> Iterator[ToolCall]:
     for place, broken in enumerate(
         message.invalid_tool_calls, start=len(message.tool_calls)
     ):
-        yield ToolCall(
-            broken["id"] or f"call_{place}", broken["name"] or "", broken["args"] or ""
-        )
+        yield _call_as_written(broken, place)
+
+
+def _call_as_written(call: ToolCallChunk | InvalidToolCall, place: int) -> ToolCall:
+    """A call with the text that the model wrote for its arguments, and an id made of its place if it has none."""
+    return ToolCall(
+        call["id"] or f"call_{place}", call["name"] or "", call["args"] or ""
+    )
 
 
 def _read_usage(message: AIMessage) -> Usage | None:
