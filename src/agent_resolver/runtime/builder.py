@@ -394,7 +394,8 @@ class AgentRuntimeBuilder:
             checked = check_value(value)
             faults = list(checked.faults())
         except InvalidSpec as error:
-            checked, faults = value, list(map(str, error.issues))
+            checked = value
+            faults = list(map(str, error.issues))
         if faults:
             raise ConfigValidation(f"invalid {kind} '{value.id}': {'; '.join(faults)}")
         if checked.id in known:

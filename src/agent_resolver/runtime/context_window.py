@@ -59,7 +59,8 @@ def fit_request(
     if estimate_tokens(messages) <= room:
         return request
     first_recent = max(0, len(messages) - policy.min_recent_messages)
-    older, recent = messages[:first_recent], messages[first_recent:]
+    older = messages[:first_recent]
+    recent = messages[first_recent:]
     shortened = [_shorten_result(message, preview) for message in older]
     shortened += recent
     kept = _newest_that_fit(shortened, room, first_recent, pinned)

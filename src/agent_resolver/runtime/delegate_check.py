@@ -42,7 +42,8 @@ def check_delegates(
         for agent_id in dict.fromkeys(spec.delegates)
     }
     # The agent itself counts as seen: those it delegates to may delegate back to it.
-    seen, waiting = {spec.id}, deque(direct)
+    seen = {spec.id}
+    waiting = deque(direct)
     while waiting:
         agent_id = waiting.popleft()
         if agent_id in seen:

@@ -1,7 +1,7 @@
 """Models that need no entry in the settings: the table that comes with the package, read when it is first needed."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -77,19 +77,20 @@ class KnownModels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def specs(self) -> Mapping[str, ModelSpec]:
         """Every model by each of its names."""
-        names = {name: (name, *model.snapshots) for name, model in self.models.items()}
         return MappingProxyType(
-            {
-                each: self.models[name].spec(each)
-                for name in names
-                for each in names[name]
-            }
+            {name: model.spec(name) for name, model in self._by_name()}
         )
 
     def facts(self) -> dict[str, ModelFacts]:
         """What is known of every model, by each of its names."""
-        names = {name: (name, *model.snapshots) for name, model in self.models.items()}
-        return {each: self.models[name].facts for name in names for each in names[name]}
+        return {name: model.facts for name, model in self._by_name()}
+
+    def _by_name(self) -> Iterator[tuple[str, KnownModel]]:
+        """Each model once for each of its names."""
+        for name, model in self.models.items():
+            yield name, model
+            for snapshot in model.snapshots:
+                yield snapshot, model
 
 
 @cache

@@ -113,7 +113,8 @@ def _meaning_in_settings(
     models: Mapping[str, ModelSpec], pools: Mapping[str, ModelPool], name: str
 ) -> _Meaning | None:
     """The model or pool that has the name, as it is written or in the spelling of another tool."""
-    model, pool = models.get(name), pools.get(name)
+    model = models.get(name)
+    pool = pools.get(name)
     # One namespace for both, or the order of the lookup would decide between them.
     if model and pool:
         raise AmbiguousModelReference(name)

@@ -246,7 +246,9 @@ class Registrar:
         if plugin_id in self._plugins:
             raise EnvBuild(f"plugin {plugin_id} already installed")
         self._plugins[plugin_id] = plugin
-        self._plugin, self._counts, self._is_open = plugin_id, counts, True
+        self._plugin = plugin_id
+        self._counts = counts
+        self._is_open = True
         try:
             returned: object = plugin.register(self)  # type: ignore[func-returns-value]
         except EnvBuild:

@@ -90,7 +90,8 @@ async def _it_registers_the_same_every_time(
     sections: Mapping[str, Any] = {},  # noqa: ARG001 - as others
 ) -> None:
     plugin = make()
-    first, second = _shape(_env_of(plugin)), _shape(_env_of(plugin))
+    first = _shape(_env_of(plugin))
+    second = _shape(_env_of(plugin))
     assert first == second, (
         f"it registers {second} the second time, and {first} the first"
     )

@@ -245,7 +245,8 @@ def _check_section(plugin_id: str, declared: ConfigSchema, value: Any) -> None: 
 
 
 def _default_plugins(found: Lookup, sections: Sections) -> Iterator[DefaultPlugin]:
-    spec, policy = found.spec, found.context_policy
+    spec = found.spec
+    policy = found.context_policy
     yield default_plugin.loop_action_handlers()
     if spec.stop_conditions:
         yield default_plugin.stop_conditions(spec.max_rounds, spec.stop_conditions)

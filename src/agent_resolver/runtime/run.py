@@ -111,7 +111,10 @@ def spent(state: RunState, *, without: str = "") -> Spent:
 
 def _total(own: Spent, others: list[Spent]) -> Spent:
     # A copy of the calls: the run goes on to count in its own dictionary.
-    usage, cost, rounds, calls = own.usage, own.cost, own.rounds, dict(own.calls)
+    usage = own.usage
+    cost = own.cost
+    rounds = own.rounds
+    calls = dict(own.calls)
     uncertain = own.uncertain
     for each in others:
         usage += each.usage

@@ -131,7 +131,8 @@ def _secrets_of_delegates(snapshot: Snapshot, runs: list[str], seal: Seal) -> se
     """
     found: set[str] = set()
     # Rows can be edited, so that runs may be delegates of each other.
-    seen, waiting = set(runs), list(runs)
+    seen = set(runs)
+    waiting = list(runs)
     while waiting:
         for row in snapshot.find(RUNS, {"parent": waiting.pop()}):
             if row.id in seen:
@@ -184,11 +185,13 @@ class _Walk:
         newest = self.questions[-1] if self.questions else None
         if newest is not None and entry.reply is not UNSET:
             newest.outcome = "answered"
-            newest.usage, newest.cost = entry.reply.usage, entry.reply.cost
+            newest.usage = entry.reply.usage
+            newest.cost = entry.reply.cost
             newest.model = entry.reply.model or newest.model
             newest.seconds = self._seconds_since(row)
         if newest is not None and entry.failure is not UNSET:
-            newest.outcome, newest.failure = "failed", entry.failure
+            newest.outcome = "failed"
+            newest.failure = entry.failure
             newest.seconds = self._seconds_since(row)
         for message in entry.change.messages:
             self._add_message(message)
@@ -241,7 +244,8 @@ class _Walk:
                 and is_first_open
                 and self._folded.pending is not None
             ):
-                shown.outcome, shown.code = "pending", self._folded.pending.code
+                shown.outcome = "pending"
+                shown.code = self._folded.pending.code
             is_first_open = is_first_open and shown.outcome not in {"open", "pending"}
 
     def _outcome_of(self, called: _Called) -> tuple[CallOutcome, str]:

@@ -598,7 +598,8 @@ def _go_on_from(before: RunState, state: RunState, agent: ResolvedAgent) -> None
     # its result.
     close_calls(before)
     state.messages = [*before.messages, *state.messages]
-    state.summary, state.summary_due = before.summary, before.summary_due
+    state.summary = before.summary
+    state.summary_due = before.summary_due
     state.values = _thread_values(agent, before)
 
 

@@ -76,7 +76,9 @@ class PooledExecutor(Struct, frozen=True):
         Raises:
             InferenceFailure: None of them does, or the request is one that fails everywhere.
         """
-        tried, attempt, has_pieces = _Tried(self.pool), 1, False
+        tried = _Tried(self.pool)
+        attempt = 1
+        has_pieces = False
         for seat in self._admitted(tried):
             pieces = seat.stream(request)
             try:

@@ -56,7 +56,8 @@ def collect_tools(registries: RegistrySet, found: Lookup, built: BuiltEnv) -> To
     2. The agent's own catalog of tools: what it allows, less what it excludes.
     3. What its agent file or a caller forbids, and what the lock does not open, whatever the catalog says.
     """
-    spec, lock = found.spec, found.lock
+    spec = found.spec
+    lock = found.lock
     # Before anything below reads the patterns, so that all bad ones are refused
     # together.
     if faults := list(pattern_faults(spec)):

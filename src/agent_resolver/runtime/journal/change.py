@@ -96,8 +96,11 @@ class StateWatch:
 
     def go_back(self, mark: "WatchMark") -> None:
         """Count nothing as written that was taken since the mark: it was not kept."""
-        self._count, self._open, self._values = mark.count, mark.open, mark.values
-        self._fields, self.results = mark.fields, mark.results
+        self._count = mark.count
+        self._open = mark.open
+        self._values = mark.values
+        self._fields = mark.fields
+        self.results = mark.results
 
     def take(self, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a `StateChange`
         """The changes since the last time, which then count as written.

@@ -57,7 +57,8 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 def question_difference(compared: Compared) -> Difference | None:
     """The first part of a question that differs; None where all of it is the same."""
-    before, after = compared.recorded, question_of(compared.request)
+    before = compared.recorded
+    after = question_of(compared.request)
     if before == after:
         return None
     # What decides about the rest comes first: another model may have other settings.
@@ -88,7 +89,8 @@ def plan_notes(before: PlanDocument, after: PlanDocument) -> tuple[str, ...]:
     """The parts of a plan that differ, by name."""
     if not before:
         return ("what its plan was made of is not kept any longer",)
-    spec_before, spec_after = before["spec"], after["spec"]
+    spec_before = before["spec"]
+    spec_after = after["spec"]
     fields = sorted({*spec_before, *spec_after})
     notes = [name for name in fields if spec_before.get(name) != spec_after.get(name)]
     # The spec and the tools are compared part by part, above and below.
@@ -160,7 +162,8 @@ def _tool_lines(before: PlanDocument, after: PlanDocument) -> Iterator[str]:
     """A line for each tool that a model is no longer shown, is newly shown, or whose definition changed."""
     if not before:
         return
-    known, now = _offered_tools(before), _offered_tools(after)
+    known = _offered_tools(before)
+    now = _offered_tools(after)
     for tool_id in sorted({*known, *now}):
         if tool_id not in now:
             yield f"- {tool_id}"
@@ -190,10 +193,12 @@ def _offered_tools(plan: PlanDocument) -> Mapping[str, object]:
 
 
 def _settings_difference(compared: Compared) -> Difference:
-    before, after = compared.plan_before, compared.plan_after
+    before = compared.plan_before
+    after = compared.plan_after
     for part, name in _SETTINGS:
         # Without the recorded plan, its settings are unknown and not different.
-        one, other = _setting(before, part, name), _setting(after, part, name)
+        one = _setting(before, part, name)
+        other = _setting(after, part, name)
         if before and one != other:
             return Difference(
                 round=compared.round,
@@ -217,10 +222,12 @@ def _setting(plan: PlanDocument, part: str, name: str) -> Any:  # noqa: ANN401 -
 
 
 def _messages_difference(compared: Compared) -> Difference:
-    before, after = compared.messages_before, compared.messages_after
+    before = compared.messages_before
+    after = compared.messages_after
     for place in range(max(len(before), len(after))):
         # Slices, because they are empty where one of the conversations is already over.
-        one, other = before[place : place + 1], after[place : place + 1]
+        one = before[place : place + 1]
+        other = after[place : place + 1]
         if one != other:
             return Difference(
                 round=compared.round,

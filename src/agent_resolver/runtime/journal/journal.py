@@ -102,7 +102,8 @@ class Journal:
         Raises:
             RunRefused: There is a run of this id, or one of its conversation has not ended.
         """
-        state, beginning = start.state, start.beginning
+        state = start.state
+        beginning = start.beginning
         row = _first_row(start, self.clock.now())
         writer = RunJournal(
             self, row, state, message_count=start.before, puts_off=start.puts_off
@@ -518,7 +519,9 @@ class RunJournal:
         is_asking = is_waiting and self.writes.has_dependent
         # Kept for the case that neither the entry nor the question before it is
         # written.
-        number, row_before, mark = self.number, self.row, self._watch.mark()
+        number = self.number
+        row_before = self.row
+        mark = self._watch.mark()
         entry = structs.replace(
             self.next_entry(values), termination=end, pending=result.pending or UNSET
         )
@@ -553,7 +556,8 @@ class RunJournal:
         try:
             await self._write(kind, entry, row, also, may_go_alone=not is_asking)
         except (TooManyQuestions, WriteStopped):
-            self.number, self.row = number, row_before
+            self.number = number
+            self.row = row_before
             self._watch.go_back(mark)
             raise
         # `also` has released the lease in the same transaction as the end.
@@ -656,7 +660,8 @@ _STATUS: Final[dict[str, RunStatus]] = {
 
 def _first_row(start: RunStart, now: str) -> Run:
     """The row of a run that begins; it counts the first entry, which is written with it."""
-    state, beginning = start.state, start.beginning
+    state = start.state
+    beginning = start.beginning
     return Run(
         id=state.run,
         kind=start.kind,

@@ -361,7 +361,8 @@ class RecordedCalls:
         Raises:
             ReplayEnded: It was made then.
         """
-        course, place = self._course, len(self._course.state.messages)
+        course = self._course
+        place = len(course.state.messages)
         after = f"{tool_id} is blocked: {reason}"
         if place >= len(course.stretch.messages):
             # The run was interrupted before this call had an outcome.
@@ -388,8 +389,10 @@ class RecordedCalls:
         Raises:
             ReplayEnded: The call had no outcome.
         """
-        course, place = self._course, len(self._course.state.messages)
-        messages, pending = course.stretch.messages, course.stretch.pending
+        course = self._course
+        place = len(course.state.messages)
+        messages = course.stretch.messages
+        pending = course.stretch.pending
         if place >= len(messages):
             if pending is not None:
                 return pending
@@ -407,14 +410,17 @@ class RecordedCalls:
 
     def _was_blocked(self, place: int) -> bool:
         """True if the run ended because this call was blocked: those after it were not made."""
-        end, messages = self._course.stretch.termination, self._course.stretch.messages
+        stretch = self._course.stretch
+        end = stretch.termination
+        messages = stretch.messages
         is_end = end is not None and end.reason == "blocked"
         return is_end and all(
             message.text == NOT_MADE for message in messages[place + 1 :]
         )
 
     def _require_not_newly_asked(self, tool_id: str, context: CallContext) -> None:
-        course, call = self._course, self._course.state.open_calls[0]
+        course = self._course
+        call = course.state.open_calls[0]
         if (
             context.approval_reason
             and (call.name, call.arguments) not in course.recording.waited

@@ -286,10 +286,12 @@ def _answer_of(entry: Entry, reply: Reply, pieces: list[Message]) -> ChatAnswer:
         model_id=reply.model,
     )
     if change.messages:
-        message, before = change.messages[-1], pieces
+        message = change.messages[-1]
+        before = pieces
     elif change.pieces:
         # A piece holds its own words alone.
-        message, before = change.pieces[-1], []
+        message = change.pieces[-1]
+        before = []
     else:
         return answer
     # The whole message repeats the text and the media of its pieces, which earlier

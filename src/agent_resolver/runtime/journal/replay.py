@@ -137,7 +137,9 @@ async def _replay_stretch(
     course: Course, agent: ResolvedAgent, definitions: Definitions | None
 ) -> None:
     """Replay one stretch; its course then says what differs, if anything does."""
-    recording, stretch, state = course.recording, course.stretch, course.state
+    recording = course.recording
+    stretch = course.stretch
+    state = course.state
     # Of these tools no question can be made: nothing more could be compared.
     if difference := _new_tools_difference(course, agent):
         course.note(difference)
@@ -321,7 +323,8 @@ def _servers_of(agent: ResolvedAgent) -> tuple[str, ...]:
 
 def _new_tools_difference(course: Course, agent: ResolvedAgent) -> Difference | None:
     """The tools of servers that were not there then: a question would show them, if their definitions were known."""
-    before, after = course.stretch.plan, course.plan
+    before = course.stretch.plan
+    after = course.plan
     known = {tool_id for tool_id, *_ in before.get("tools", ())}
     added = [
         tool.id

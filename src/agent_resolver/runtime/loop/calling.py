@@ -145,7 +145,9 @@ async def _open_call(run: LiveRun, asked: ToolCall) -> OpenedCall | Termination 
         return ended(gated.end)
     # A plugin that gives no reason asks all the same: without words the call would
     # pass.
-    reason = gated.gate.reason or _NO_REASON if isinstance(gated.gate, Suspend) else ""
+    reason = ""
+    if isinstance(gated.gate, Suspend):
+        reason = gated.gate.reason or _NO_REASON
     return await check_calls(run, tool_id) or OpenedCall(call, arguments, reason)
 
 
@@ -255,7 +257,8 @@ async def _settled_outcome(
     for that person.
     """
     seconds = _FIRST_LOOK_SECONDS
-    call, arguments = opened.call, opened.arguments
+    call = opened.call
+    arguments = opened.arguments
     # The ledger says that another process makes this call and has not ended it.
     while isinstance(outcome, Failed) and outcome.code is FailureCode.ALREADY_RUNNING:
         is_over = False
@@ -357,7 +360,9 @@ class CallProgress(Struct, frozen=True):
         self, done: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Send it."""
-        run, call, open_calls = self.run, self.call, self.run.state.open_calls
+        run = self.run
+        call = self.call
+        open_calls = self.run.state.open_calls
         if not open_calls or open_calls[0] is not self.asked:
             return  # The call has ended, and something of its tool still runs.
         told = (

@@ -94,7 +94,8 @@ async def compact(run: LiveRun) -> bool:
     attempt = _attempt_of(run)
     if attempt is None:
         return False
-    state, earlier = run.state, run.state.summary
+    state = run.state
+    earlier = run.state.summary
     try:
         request = _request_for(run, attempt)
         answer = await _summed_up(run, request, attempt)
@@ -217,7 +218,8 @@ def _request_for(run: LiveRun, attempt: _Attempt) -> ChatRequest:
     Raises:
         _Failed: It may not be asked, or nothing of the conversation fits.
     """
-    model, config = attempt.summarizer.model, attempt.summarizer.config
+    model = attempt.summarizer.model
+    config = attempt.summarizer.config
     # Refused before it is asked: an answer without a price would end the whole run, and
     # not just the summary.
     if run.budget.max_cost is not None and model.cost(0, 0) is None:

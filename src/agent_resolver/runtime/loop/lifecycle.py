@@ -179,7 +179,8 @@ class Lifecycle:
             asyncio.CancelledError: The task that runs it was cancelled.
         """
         self._loop = asyncio.get_running_loop()
-        run, telemetry = self.run, self.run.telemetry
+        run = self.run
+        telemetry = self.run.telemetry
         span = None
         if telemetry is not None:
             span = telemetry.begin_run(run.spec.id, run.classification, run.context)
@@ -293,7 +294,8 @@ class Lifecycle:
         run = self.run
         if not run.emitter.is_heard:
             return
-        agent, state = run.agent, run.state
+        agent = run.agent
+        state = run.state
         await run.emitter.send(
             RunStarted,
             run.round,
@@ -438,7 +440,8 @@ def _has_put_off_question(run: LiveRun) -> bool:
 
 
 def _span_end(run: LiveRun, termination: Termination) -> ReasoningEnd:
-    usage, is_error = spent(run.state).usage, termination.reason in {"error", "blocked"}
+    usage = spent(run.state).usage
+    is_error = termination.reason in {"error", "blocked"}
     # A span has codes and numbers alone, and never words of a model or a tool.
     return ReasoningEnd(
         error=(termination.code or termination.reason) if is_error else "",

@@ -199,7 +199,8 @@ def _request_of(
     before: tuple[Message, ...] = ()
     after: tuple[Message, ...] = ()
     if asked is not None:
-        before, after = asked.before, asked.after
+        before = asked.before
+        after = asked.after
         override = _merged(override, asked.override)
     policy = agent.context_policy
     limit = override.max_output_tokens or (policy.max_output_tokens if policy else None)
@@ -411,7 +412,9 @@ def _count_usage(run: LiveRun, answer: ChatAnswer, asked: ModelSpec) -> float | 
     Raises:
         RequestRefused: The run has a budget that cannot be watched, because the provider does not say what it used.
     """
-    state, budget, usage = run.state, run.budget, answer.usage
+    state = run.state
+    budget = run.budget
+    usage = answer.usage
     cost = None
     if usage is not None:
         state.usage += usage

@@ -165,7 +165,8 @@ class LangChainExecutor:
         # Settings can have any number of values, so the models that are kept have a
         # bound; all of them are dropped at once.
         if self._loop is not loop or len(self._models) >= _MOST_KEPT:
-            self._loop, self._models = loop, {}
+            self._loop = loop
+            self._models = {}
         settings: dict[str, Any] = {}
         if request.temperature is not None:
             settings["temperature"] = request.temperature

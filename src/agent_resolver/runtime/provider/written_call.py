@@ -218,5 +218,6 @@ class SpokenPieces:
     def _rest(self, text: str) -> list[Piece]:
         # A reading may fail and be empty, and what was given before must not be given
         # again.
-        new, self._given = text[self._given :], max(self._given, len(text))
+        new = text[self._given :]
+        self._given = max(self._given, len(text))
         return [TextDelta(new)] if new else []
