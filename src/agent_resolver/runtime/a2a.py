@@ -15,7 +15,7 @@ class A2aFactory:
     """Checks where A2A agents are said to be."""
 
     def validate(self, endpoint: RemoteEndpoint) -> str | None:
-        """What is wrong with the options of an endpoint."""
+        """The fault in the options of an endpoint; None if there is none."""
         for name in ("poll_interval_ms", "history_length"):
             value = endpoint.options.get(name, 0)
             # True is an integer to Python, and not a number of milliseconds or
@@ -31,5 +31,5 @@ class A2aFactory:
         return f"unknown option {unknown[0]}" if unknown else None
 
     def build(self, endpoint: RemoteEndpoint) -> A2aBackend:
-        """What a run there starts from."""
+        """A backend that sends runs to the endpoint."""
         return A2aBackend(endpoint)

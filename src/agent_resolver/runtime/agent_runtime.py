@@ -56,7 +56,7 @@ class AgentRuntime:
 
     @property
     def snapshot(self) -> RegistrySet:
-        """What there is now."""
+        """The registries as they are now."""
         return self._registries
 
     def resolve(

@@ -90,7 +90,7 @@ def require_backend(
 
 
 def _needs_of(request: RunRequest) -> dict[Axis, bool | str]:
-    """What a run asks of a backend: the whole conversation and text always, the rest where the run uses it."""
+    """The capabilities that a run needs: the whole conversation and text always, the rest where the run uses it."""
     needs: dict[Axis, bool | str] = {"transcript": "full", "output": "text"}
     if request.resume is not None:
         needs["continuation"] = True

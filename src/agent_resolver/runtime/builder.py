@@ -426,7 +426,7 @@ def _in_order(known: Mapping[str, Value]) -> dict[str, Value]:
 def _layered_mapping(
     known: Mapping[str, Value], lazy: Iterable[Mapping[str, Value]]
 ) -> Mapping[str, Value]:
-    """What was added one by one, then what is looked up when it is asked for."""
+    """One mapping of the values that were added one by one and, behind them, of layers that look a value up."""
     layers = list(lazy)
     return LayeredMapping([_in_order(known), *layers]) if layers else _in_order(known)
 

@@ -1,4 +1,4 @@
-"""What an agent's catalog of tools says, and probably does not mean."""
+"""Warnings about entries of an agent's tool lists that probably mean something else."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -84,7 +84,7 @@ def orphan_warnings(
 
 
 def is_permission_shaped(entry: str) -> bool:
-    """Whether it reads like `Tool(arguments)`."""
+    """True if it reads like `Tool(arguments)`."""
     _, opening, rest = entry.partition("(")
     # `X()` has no arguments between its parentheses, and counts as a name.
     return bool(opening) and rest.endswith(")") and len(rest) > 1

@@ -1,4 +1,4 @@
-"""Checks that every executor passes, whoever wrote it.
+"""Checks that every executor passes, ours or another author's.
 
 An executor is opened against a provider that plays a script: for each request the next answer or failure in it. How the
 provider is made to do that is up to the author of the executor. Each check raises `AssertionError` with what it missed:

@@ -69,7 +69,7 @@ def check_delegates(
 def reached(
     registries: RegistrySet, spec: AgentSpec
 ) -> tuple[RemoteEndpoint, BackendFactory]:
-    """Where a remote agent is, and who knows how to reach it.
+    """The endpoint of a remote agent, and the factory that knows how to reach it.
 
     Raises:
         UnsupportedRemoteBackend: Nothing here reaches that kind.
@@ -90,7 +90,7 @@ def reached(
 def build_backend(
     spec: AgentSpec, endpoint: RemoteEndpoint, factory: BackendFactory
 ) -> Any:  # noqa: ANN401 - the run's
-    """What runs a remote agent.
+    """The backend that runs a remote agent.
 
     Raises:
         InvalidRemoteEndpointConfig: The factory cannot build it.
@@ -107,7 +107,7 @@ def build_backend(
 
 
 def _factory_fault(factory: BackendFactory, endpoint: RemoteEndpoint) -> str | None:
-    """What a factory finds wrong with an endpoint; whatever it does instead of saying so is wrong as well."""
+    """The fault that a factory finds in an endpoint; an exception or a value that is not text is a fault as well."""
     try:
         fault: object = factory.validate(endpoint)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory is code of others

@@ -1,4 +1,4 @@
-"""What goes wrong on the way from an agent id to a plan.
+"""Errors on the way from an agent id to a plan.
 
 ResolverError
 ├── ResolveError                         an agent has no plan

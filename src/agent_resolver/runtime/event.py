@@ -1,4 +1,4 @@
-"""What a run tells while it runs: typed events, numbered in the order in which they happened."""
+"""The typed events that a run sends while it runs, numbered in the order in which they happened."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal

@@ -65,7 +65,7 @@ def _shut_denied(spec: AgentSpec, said: dict[str, Item]) -> AgentSpec:
 
 
 def list_faults(said: dict[str, Item]) -> Iterator[Issue]:
-    """What is wrong with the lists of tools among the keys of a file."""
+    """The faults of the lists of tools among the keys of a file."""
     for key in TOOL_LISTS:
         for fault in _faults_of_list(said[key]) if key in said else ():
             yield fault.within(key)

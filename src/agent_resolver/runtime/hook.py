@@ -126,7 +126,7 @@ class RunFacts(Protocol):
 
     @property
     def seconds(self) -> float:
-        """How long the run has run, without the time that it waited for people."""
+        """The time that the run has run, without the time that it waited for people."""
         ...
 
     @property
@@ -136,7 +136,7 @@ class RunFacts(Protocol):
 
     @property
     def consecutive_errors(self) -> int:
-        """How many inferences in a row have failed."""
+        """The number of inferences in a row that have failed."""
         ...
 
 

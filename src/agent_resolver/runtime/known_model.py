@@ -37,7 +37,7 @@ class KnownModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def facts(self) -> ModelFacts:
-        """What is good enough to plan with."""
+        """The facts that are good enough to plan with."""
         return ModelFacts(
             context_window=self.context_window,
             max_output_tokens=self.max_output_tokens,
@@ -82,7 +82,7 @@ class KnownModels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         )
 
     def facts(self) -> dict[str, ModelFacts]:
-        """What is known of every model, by each of its names."""
+        """The facts of every model, by each of its names."""
         return {name: model.facts for name, model in self._by_name()}
 
     def _by_name(self) -> Iterator[tuple[str, KnownModel]]:

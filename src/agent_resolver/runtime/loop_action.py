@@ -90,7 +90,7 @@ class NextQuestion(Struct, frozen=True, kw_only=True):
 
 
 def next_question(state: Mapping[str, Any]) -> NextQuestion | None:
-    """What hooks asked for, from the values of the state keys; None where they asked for nothing."""
+    """The wishes of hooks, from the values of the state keys; None where they asked for nothing."""
     if not any(state.get(action.key) for action in LOOP_ACTIONS):
         return None
     added = msgspec.convert(state[CONTEXT_KEY], tuple[ContextMessage, ...])

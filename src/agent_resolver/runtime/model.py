@@ -62,7 +62,7 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
     data: DataFacts = DataFacts()
 
     def cost(self, input_tokens: int, output_tokens: int) -> float | None:
-        """What a request costs in US dollars; None unless both prices are known."""
+        """The cost of a request in US dollars; None unless both prices are known."""
         if self.input_price is None or self.output_price is None:
             return None
         return (
@@ -123,7 +123,7 @@ class ModelPool(Struct, frozen=True, kw_only=True):
     switch: Switch = Switch()
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with it beyond the types of its fields."""
+        """The faults that the types of its fields do not show."""
         if not self.members:
             yield "members must not be empty"
         elif all(member.role == "failover_only" for member in self.members):
@@ -195,7 +195,7 @@ def _mix_bits(hashed: int) -> int:
 
 
 def pooled(pool: ModelPool, models: Iterable[ModelSpec]) -> ModelSpec:
-    """What every member of a pool can do: the least of each, and not known where one does not say.
+    """The facts that hold for every member of a pool: the least of each, and not known where one does not say.
 
     A cut-off of knowledge and prices are the pool's only where all members have the same: who answers is not known.
     """
@@ -241,7 +241,7 @@ def _shared_modalities(values: list[tuple[Modality, ...]]) -> tuple[Modality, ..
 
 
 def _common_residency(members: list[ModelSpec]) -> tuple[Residency, ...] | None:
-    """Where all of them may keep data: `any` of one is whatever the others say."""
+    """The regions where all of them may keep data: `any` of one is whatever the others say."""
     narrowed: tuple[Residency, ...] | None = ("any",)
     for member in members:
         stated = member.data.residency

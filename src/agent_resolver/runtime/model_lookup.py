@@ -1,4 +1,4 @@
-"""Which model a name means: those of the settings first, then their catch-all, then those that need no entry."""
+"""Finds the model that a name means: in the settings, then by their catch-all, then among those that need no entry."""
 
 import re
 from collections.abc import Iterable, Mapping

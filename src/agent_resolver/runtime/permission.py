@@ -51,7 +51,7 @@ class PermissionGate(Struct, frozen=True, eq=False, dict=True):
         return _judge_of(self.permissions)
 
     def __call__(self, context: PhaseContext) -> Command | None:
-        """What the gate says of a call; nothing where it is allowed."""
+        """The answer of the gate to a call; None where it is allowed."""
         call = context.call
         if call is None:
             return None

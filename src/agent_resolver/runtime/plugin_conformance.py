@@ -217,7 +217,7 @@ def _require_possible(env: ExecutionEnv, phase: Phase, command: object) -> None:
 
 
 def _shape(env: ExecutionEnv) -> dict[str, object]:
-    """What a plugin registers, without the functions: those may be made each time."""
+    """The things that a plugin registers, without the functions: those may be made each time."""
     return {
         "hooks": {phase: len(hooks) for phase, hooks in env.phase_hooks.items()},
         "actions": sorted(env.scheduled_action_handlers),

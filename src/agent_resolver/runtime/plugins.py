@@ -78,11 +78,11 @@ class BuiltEnv(Struct, frozen=True):
 
 
 def build_env(registries: RegistrySet, found: Lookup) -> BuiltEnv:
-    """What the plugins of an agent register, and the sections that none of them reads.
+    """The parts that the plugins of an agent register, and the sections that none of them reads.
 
     1. The sections of our own plugins; a bad one is refused even where its plugin has nothing to do.
     2. The plugins that the spec names, in its order.
-    3. Every section is held against the schema of whoever reads it.
+    3. Every section is held against the schema of the plugin that reads it.
     4. Each named plugin registers again, before those that every agent has; the filter counts for the named.
     """
     ours = _our_sections(registries, found)

@@ -78,7 +78,7 @@ class LayeredAgents:
 class CompositeAgents:
     """Agents of this project, then those of others in the order in which the others were named.
 
-    An agent of another source is `source/agent`; its bare id finds it where nobody before it has that id.
+    An agent of another source is `source/agent`; its bare id finds it where no source before it has that id.
     """
 
     def __init__(

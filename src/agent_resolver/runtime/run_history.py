@@ -124,7 +124,7 @@ def read_history(snapshot: Snapshot, run: str, seal: Seal) -> RunHistory | None:
 
 
 def _secrets_of_delegates(snapshot: Snapshot, runs: list[str], seal: Seal) -> set[str]:
-    """What stands in secret fields of the calls that runs delegated, however deep: their results may repeat it.
+    """The values of secret fields in the calls of delegated runs, however deep: their results may repeat them.
 
     Raises:
         DamagedJournal: The journal of a delegate cannot be read.

@@ -47,7 +47,7 @@ class _PlanDocument(Struct):
 def read_plan_facts(
     snapshot: Snapshot, seal: Seal, entries: Iterable[tuple[JournalRow, Entry]]
 ) -> PlanFacts:
-    """What is known of the plans of a run and those before it in its conversation; the newest plan is the last."""
+    """Facts of the plans of a run and of those before it in its conversation; the newest plan is the last."""
     facts = PlanFacts()
     for digest in _plans_of(entries):
         content = _read_plan(snapshot, seal, digest)
@@ -107,7 +107,7 @@ def _read_plan(snapshot: Snapshot, seal: Seal, digest: str) -> bytes:
 def secret_values(
     facts: PlanFacts, entries: Iterable[tuple[JournalRow, Entry]]
 ) -> set[str]:
-    """What stands in secret fields of the calls of a run."""
+    """The values of secret fields in the calls of a run."""
     found: set[str] = set()
     for _, entry in entries:
         for call in (

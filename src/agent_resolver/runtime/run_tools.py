@@ -1,4 +1,4 @@
-"""Where the tools of a run come from."""
+"""Opens the tools of a run."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager

@@ -128,7 +128,7 @@ class _Tried:
 
     @property
     def latest(self) -> str:
-        """What the last one said."""
+        """The answer of the last one."""
         return self._said[-1]
 
     def add(self, seat: Seat, failure: InferenceFailure) -> None:

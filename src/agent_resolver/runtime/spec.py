@@ -215,7 +215,7 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def is_remote(self) -> bool:
-        """Whether somebody else runs it."""
+        """True if it runs somewhere else than here."""
         return self.endpoint is not None or self.backend.kind != LOCAL
 
     @property

@@ -36,7 +36,7 @@ class LocalConfig(Struct, frozen=True, kw_only=True):
 
 
 def parse_spec(tree: Node) -> AgentSpec:
-    """A spec from a document; keys that nobody reads are refused, with what they may have been meant to be.
+    """A spec from a document; a key that no reader knows is refused, with a hint at a known one.
 
     Raises:
         InvalidSpec: With every fault.
@@ -72,7 +72,7 @@ def check_spec(spec: AgentSpec) -> AgentSpec:
     Raises:
         InvalidSpec: With every fault.
     """
-    # What a prompt says, and with which characters, is nobody's business.
+    # A prompt may say anything, with any characters, so it is not checked.
     texts = {"system_prompt": spec.system_prompt, "description": spec.description}
     spec = structs.replace(
         check_value(structs.replace(spec, system_prompt="", description=None)), **texts
@@ -106,7 +106,7 @@ def check_value(value: Value) -> Value:
 
 
 def pattern_faults(spec: AgentSpec) -> Iterator[Issue]:
-    """What is wrong with the patterns of a spec."""
+    """The faults of the patterns of a spec."""
     for field, place, pattern in spec.patterns():
         if fault := check_pattern(pattern):
             yield _spec_fault(
@@ -115,7 +115,7 @@ def pattern_faults(spec: AgentSpec) -> Iterator[Issue]:
 
 
 def refused(issues: Iterable[Issue]) -> list[Issue]:
-    """The issues as faults: a key that nobody reads would be silently without effect, a hidden character with one.
+    """The issues as faults: a key that no reader knows would silently have no effect, a hidden character one.
 
     Texts for models are their author's: nothing in them is a typing error.
     """

@@ -211,7 +211,7 @@ def _id_conflict(first: PlannedTool, second: PlannedTool) -> ToolIdConflict:
 
 
 class Why(Struct, frozen=True):
-    """Why a tool may not be called."""
+    """The reason why a tool may not be called."""
 
     code: str
     reason: str

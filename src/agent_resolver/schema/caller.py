@@ -1,4 +1,4 @@
-"""Who asks for something."""
+"""The caller: a person or program that asks for something."""
 
 from typing import Final
 
@@ -48,9 +48,9 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 ANONYMOUS: Final = Caller(id="anonymous")
-"""Whoever gave no token where an issuer vouches for callers: they hold no scope."""
+"""A caller without a token where an issuer vouches for callers: they hold no scope."""
 
 
 def local_caller(user: str) -> Caller:
-    """Whoever sits at this machine, as nobody but the machine says: their own code runs with their own rights."""
+    """The user of this machine, for whom the machine alone vouches: their own code runs with their own rights."""
     return Caller(id=f"local:{user}", scopes=None, clearance="RESTRICTED")

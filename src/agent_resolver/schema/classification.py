@@ -1,4 +1,4 @@
-"""How sensitive the data of a tool is, and so who may call it."""
+"""The sensitivity of the data of a tool, which decides who may call it."""
 
 from typing import Final, Literal, get_args
 

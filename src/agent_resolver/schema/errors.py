@@ -1,4 +1,4 @@
-"""What the readers of input files raise.
+"""The errors that the readers of input files raise.
 
 ResolverError
 ├── EditedManifest        a manifest whose digest does not fit

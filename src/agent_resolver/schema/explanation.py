@@ -196,7 +196,7 @@ class EditKind(StrEnum):
 
     @property
     def loosens(self) -> bool:
-        """Whether a constraint holds less after it."""
+        """True if a constraint holds less after it."""
         return self not in {
             EditKind.FIX_CATEGORY,
             EditKind.FIX_SCOPE,
@@ -239,7 +239,7 @@ class Suggestion(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def loosens(self) -> bool:
-        """Whether a constraint holds less after it."""
+        """True if a constraint holds less after it."""
         return any(edit.kind.loosens for edit in self.edits)
 
 

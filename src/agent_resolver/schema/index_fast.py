@@ -23,7 +23,7 @@ BATCH = 100
 
 
 def is_surely_clean(raw: bytes, entries: Index) -> bool:
-    """Whether decoded entries are certain to have no error; False means that the walker must look.
+    """True if decoded entries are certain to have no error; False means that the walker must look.
 
     Each check runs over many entries at once, so that 100,000 servers cost milliseconds.
     """
@@ -36,7 +36,7 @@ def is_surely_clean(raw: bytes, entries: Index) -> bool:
 
 
 def is_surely_unremarkable(raw: bytes, entries: Index) -> bool:
-    """Whether decoded entries are certain to have no error and no warning: no unknown key, no invisible character."""
+    """True if decoded entries are certain to have no error and no warning: no unknown key, no invisible character."""
     if not raw.isascii() or b"\\" in raw:
         return False
     comparison = _compared(raw, entries)
@@ -161,7 +161,7 @@ def _states_its_endpoint(entry: IndexEntry) -> bool:
 
 
 def _is_shallow(raw: bytes) -> bool:
-    """Whether no value nests deeper than `MAX_DEPTH`.
+    """True if no value nests deeper than `MAX_DEPTH`.
 
     1. Take away what a string may escape, then all but brackets and quotes, then the strings.
     2. Each round takes the innermost brackets away. All are square here, or two levels would go at once.

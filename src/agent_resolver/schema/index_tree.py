@@ -1,4 +1,4 @@
-"""Where entries of a valid index stand: a tree of each that is asked for, and of no other."""
+"""Finds the entries of a valid index: a tree of each that is asked for, and of no other."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ _LINE_BREAK = re.compile(rb"\r\n?|\n")
 
 
 def entry_places(raw: bytes) -> Iterator[EntryPlace]:
-    """Where each entry of a valid index is."""
+    """The place of each entry of a valid index."""
     mark = BYTE_ORDER_MARK.encode()
     # A column counts characters, and the mark is not one of the text.
     seen = len(mark) if raw.startswith(mark) else 0
@@ -68,7 +68,7 @@ def entry_tree(body: str, line: int, column: int) -> Node:
 
 
 def entry_spans(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Where each entry of a valid index begins and ends, in bytes."""
+    """The bytes at which each entry of a valid index begins and ends."""
     mark = BYTE_ORDER_MARK.encode()
     end = len(mark) if raw.startswith(mark) else 0
     content = raw[end:]

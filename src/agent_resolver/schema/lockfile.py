@@ -73,7 +73,7 @@ class Lockfile(Struct, frozen=True, kw_only=True, rename="camel"):
     """2 if an entry has `integrity`. A lock without this key has only the keys of the first format."""
 
     def pins_the_same(self, other: "Lockfile") -> bool:
-        """Whether both pin the same servers for the same agent, whenever they were resolved."""
+        """True if both pin the same servers for the same agent, whenever they were resolved."""
         return structs.replace(self, resolved_at=other.resolved_at) == other
 
 
@@ -93,12 +93,12 @@ def parse_lockfile(raw: bytes) -> Lockfile:
 
 
 def is_ours(head: bytes) -> bool:
-    """Whether a file that starts like this is a lockfile or an explanation: other tools use the same names."""
+    """True if a file that starts like this is a lockfile or an explanation: other tools use the same names."""
     return _HEAD.match(head) is not None
 
 
 def is_newer(raw: bytes) -> bool:
-    """Whether a newer version of this program wrote the lock."""
+    """True if a newer version of this program wrote the lock."""
     try:
         return msgspec.json.decode(raw, type=_Versioned).version > LOCK_VERSION
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a call comes to: done, failed, or waiting for a person."""
+"""The outcomes of a call: done, failed, or waiting for a person."""
 
 from enum import StrEnum
 from typing import Any

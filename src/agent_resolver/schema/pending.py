@@ -70,7 +70,7 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has answered yet."""
+        """True while it has no answer."""
         return self.answer is None
 
     @property
@@ -82,7 +82,7 @@ class PendingAction(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.needs.removeprefix(CLAIM_NEED) if is_about_claim else ""
 
     def state(self, now: str) -> PendingState:
-        """Where it stands."""
+        """Its state at the time `now`."""
         if self.used_at is not None:
             return "used"
         # Only the one word approves; a question may well be answered with the word that

@@ -10,7 +10,7 @@ _LINE_BREAK = re.compile(r"\r\n?|\n")
 
 
 class Lines:
-    """Where each line of a text starts, to turn an offset into a line and a column, both from 1.
+    """The starts of the lines of a text, to turn an offset into a line and a column, both from 1.
 
     `first` is the line of its file that the text starts on, and `column` the column.
     """

@@ -105,7 +105,7 @@ def _find_places(text: str) -> _Places:
 def _resolve_path(
     base: _Path, keys: list[str], lengths: dict[_Path, int], *, is_element: bool
 ) -> _Path:
-    """Where `keys` lead from `base`: through the last element of every array of tables, or to its next one."""
+    """The path that `keys` lead to from `base`: through the last element of every array of tables, or to its next."""
     path = base
     for step, key in enumerate(keys, start=1):
         path = (*path, key)

@@ -42,8 +42,8 @@ def parse_any_yaml(text: str, line: int, most: int) -> Node:
     lines = Lines(text, line)
     if found := _LINE_SEPARATOR.search(text):
         # In YAML 1.2 these are characters like any other; the library ends a line
-        # there, as YAML 1.1 did, so that a comment could hide keys from whoever reads
-        # the file in an editor.
+        # there, as YAML 1.1 did, so that a comment could hide keys from a person who
+        # reads the file in an editor.
         message = f"U+{ord(found.group()):04X} is not allowed: it ends a line for some readers and not for others"
         place = lines.place(found.start())
         raise unreadable(

@@ -12,7 +12,7 @@ _OTHER_THAN_STRINGS = "nNtTfF~+-."
 
 @cache
 def _core_schema() -> re.Pattern[str]:
-    """What a plain scalar means: YAML 1.2, section 10.3.2. Anything else is a string."""
+    """The value of a plain scalar: YAML 1.2, section 10.3.2. Anything else is a string."""
     # Compiled when the first scalar needs it: most commands read words alone.
     return re.compile(
         r"""(?P<null>null|Null|NULL|~|)

@@ -56,7 +56,7 @@ ReadResult = Callable[[str, str], str]
 
 
 class WatchMark(Struct, frozen=True):
-    """What a journal has of a state at one moment."""
+    """The part of a state that a journal has at one moment."""
 
     count: int
     fields: dict[str, Any]
@@ -85,7 +85,7 @@ class StateWatch:
         self.state = state
 
     def mark(self) -> "WatchMark":
-        """What counts as written now, to `go_back` to."""
+        """A mark at what counts as written now, for `go_back`."""
         return WatchMark(
             self._count,
             self._fields.copy(),

@@ -198,5 +198,5 @@ def entry_purpose(run: str, number: int, kind: str, at: int) -> str:
 
 
 def plan_purpose(digest: str) -> str:
-    """What a plan is sealed for."""
+    """The purpose that a plan is sealed for."""
     return f"plan/{digest}"

@@ -240,7 +240,7 @@ class Journal:
         return await self.store.write_leases(write)
 
     async def notes_on_open_calls(self, folded: Folded) -> list[str]:
-        """What a model is to read of each call that a run leaves open, as far as the ledger knows of it."""
+        """A note for the model on each call that a run leaves open, as far as the ledger knows of it."""
         return await self.store.read(
             lambda snapshot: notes_on_open_calls(snapshot, folded, self.seal)
         )

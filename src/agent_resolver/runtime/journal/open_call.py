@@ -31,7 +31,7 @@ class _PlannedTools(Struct):
 
 
 def notes_on_open_calls(snapshot: Snapshot, folded: Folded, seal: Seal) -> list[str]:
-    """What a model is to read of each open call in place of its result, in the order of the calls."""
+    """A note for the model on each open call, in place of its result and in the order of the calls."""
     state = folded.state
     if not state.open_calls:
         return []

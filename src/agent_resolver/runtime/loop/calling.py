@@ -306,7 +306,7 @@ async def _send_outcome(run: LiveRun, opened: OpenedCall, outcome: Outcome) -> N
 def _without_secret_fields(
     run: LiveRun, tool_id: str, arguments: Mapping[str, Any], words: str
 ) -> str:
-    """What is said of a call, without what stands in secret fields of its arguments: a tool may repeat it."""
+    """Words about a call without the values of its secret fields: a tool may repeat them."""
     values = run.registry.secret_arguments_of(tool_id).values_in(arguments)
     (told,) = redacted([words], tuple(Secret("", value) for value in values))
     return str(told)

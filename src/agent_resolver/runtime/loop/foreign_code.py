@@ -16,7 +16,7 @@ class TookTooLong(ForeignCodeFailed):
 
 
 async def settle(waiting: Awaitable[Returned], seconds: float) -> Returned:
-    """What is waited for, for at most so many seconds.
+    """The result of an awaitable, if it comes within so many seconds.
 
     Raises:
         ForeignCodeFailed: It took too long, cancelled itself, or asked the program to exit.

@@ -246,7 +246,7 @@ class Lifecycle:
         return waiting
 
     async def _guarded(self, work: Callable[[], Awaitable[Termination]]) -> Termination:
-        """How the run ends: whatever happens in it becomes a termination."""
+        """The end of the run: whatever happens in it becomes a termination."""
         run = self.run
         # A timeout can be entered only once, and a run comes here again after a
         # question that could not be asked.

@@ -1,4 +1,4 @@
-"""What a run holds while it runs."""
+"""The things that a run holds while it runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -150,7 +150,7 @@ class LiveRun:
 
     @property
     def seconds(self) -> float:
-        """How long the run has run, without the time that it waited for people."""
+        """The time that the run has run, without the time that it waited for people."""
         return round(self._seconds_before + self._clock() - self._started, _DIGITS)
 
     def snapshot(self) -> Mapping[str, Any]:
@@ -223,7 +223,7 @@ class LiveFacts:
 
     @property
     def seconds(self) -> float:
-        """How long the run has run, without the time that it waited for people."""
+        """The time that the run has run, without the time that it waited for people."""
         return self._run.seconds
 
     @property
@@ -243,11 +243,11 @@ class LiveFacts:
 
     @property
     def consecutive_errors(self) -> int:
-        """How many inferences in a row have failed."""
+        """The number of inferences in a row that have failed."""
         return self._run.state.consecutive_errors
 
 
 def _run_telemetry(registry: CallPort) -> RunTelemetry | None:
-    """What watches the run: whatever watches the calls, if it knows of runs."""
+    """The telemetry of the run: that of its calls, if it knows of runs."""
     telemetry: object = registry.telemetry
     return cast("RunTelemetry", telemetry) if hasattr(telemetry, "begin_run") else None

@@ -40,7 +40,7 @@ Said = tuple[str, Command]
 
 
 class PhaseResult(Struct, frozen=True):
-    """What a phase came to."""
+    """The outcome of a phase."""
 
     gate: Gate | None = None
     end: End | None = None
@@ -104,7 +104,7 @@ async def run_phase(
 async def _call_hooks(
     run: LiveRun, hooks: Sequence[TaggedHook], context: PhaseContext
 ) -> list[Said]:
-    """What the hooks say, in the order in which they were registered; asynchronous ones run at the same time.
+    """The answers of the hooks, in the order in which they were registered; asynchronous ones run at the same time.
 
     All of them come to their end, also if one fails: nothing of a phase runs on after it.
 
@@ -142,7 +142,7 @@ async def _call_hooks(
 
 
 def _call_hook(hook: TaggedHook, context: PhaseContext) -> object:
-    """What a hook returns, or its failure: those after it are called all the same."""
+    """The value that a hook returns, or its failure: the hooks after it are called all the same."""
     try:
         return hook.call(context)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is code of a plugin author
@@ -331,7 +331,7 @@ async def _handle(
     asked: ScheduledAction | Effect,
     context: PhaseContext,
 ) -> Command | None:
-    """What a handler says; one that fails is noted, and what it was asked for is not tried again."""
+    """The answer of a handler; one that fails is noted, and what it was asked for is not tried again."""
     try:
         returned: object = handler.call(context, asked.payload)
         if _is_awaitable(returned):

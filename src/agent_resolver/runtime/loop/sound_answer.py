@@ -59,7 +59,7 @@ def sound_answer(answer: ChatAnswer) -> ChatAnswer:
 
 
 def _sound_usage(usage: Usage | None) -> Usage | None:
-    """What the answer used, if budgets can count it: a number below nothing would give back what the run has used."""
+    """The usage of the answer, if budgets can count it: a negative number would give back what the run has used."""
     if usage is None:
         return None
     for count in (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens):

@@ -26,7 +26,7 @@ class LimitUse(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What tells this limit from the others of the run."""
+        """The name that tells this limit from the others of the run."""
         return f"{self.kind} {self.tool}"
 
 
@@ -117,7 +117,7 @@ def budget_after(budget: RunBudget, used: Spent, seconds: float) -> RunBudget:
 
 
 def _cost_at_most(used: Spent) -> float:
-    """What a run has cost. One whose price is not known may have cost anything, and leaves nothing of a budget."""
+    """The most that a run can have cost. Without a known price that is anything, which leaves nothing of a budget."""
     return math.inf if used.cost is None else used.cost
 
 

@@ -126,7 +126,7 @@ class _Body(Struct, frozen=True):
 
 
 def read_error(content: bytes | str, status: int | None = None) -> ProviderError | None:
-    """What a JSON body says of a failure; None if it speaks of none. Without a status, HTTP says that all is well."""
+    """The failure that a JSON body reports; None if it reports none. Without a status, HTTP says that all is well."""
     try:
         body = msgspec.json.decode(content, type=_Body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

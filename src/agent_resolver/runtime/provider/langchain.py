@@ -134,7 +134,7 @@ class LangChainExecutor:
                 "provider", f"{self._name}: the answer does not follow the schema"
             )
         answer = read_answer(self._name, _require_message(found["raw"]))
-        # What cannot be parsed is handed on as it is: whoever asked checks it against
+        # What cannot be parsed is handed on as it is: the caller checks it against
         # the schema.
         if found["parsed"] is None:
             return answer

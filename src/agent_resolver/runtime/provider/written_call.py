@@ -1,7 +1,7 @@
 """Tool calls for models that have no word for them: the model writes one JSON object, and a grammar holds it to that.
 
 The object is `{"tool": NAME, "arguments": {...}}` or `{"answer": TEXT}`. What the model wrote becomes calls or text
-again, so that whoever asked sees the same kind of answer as from any other model.
+again, so that the run sees the same kind of answer as from any other model.
 """
 
 import re
@@ -208,7 +208,7 @@ class SpokenPieces:
         return self._rest(spoken_so_far(self._written))
 
     def finish(self, answer: ChatAnswer) -> list[Piece]:
-        """What is left to give once the whole answer is known, and the answer."""
+        """The pieces that are left to give once the whole answer is known, and the answer."""
         calls = (
             CallDelta(index, each.id, each.name, each.arguments)
             for index, each in enumerate(answer.calls)
