@@ -260,7 +260,7 @@ class _Forks:
         self._tell_ends()
 
     def _kill_left_behind(self, *, is_end: bool) -> None:
-        """Kill the children that belong to no call that still runs, and wait for them; at the end, for all."""
+        """Kill every child that is not the process of a running call; at the end, wait for those as well."""
         has_children = self._reap()
         deadline = time.monotonic() + _KILL_SECONDS
         while (self._ended or is_end) and has_children and time.monotonic() < deadline:

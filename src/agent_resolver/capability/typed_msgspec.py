@@ -169,7 +169,7 @@ def _unsafe_meta(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
 
 
 def _unsafe_times(meta: Meta, annotation: Annotation) -> Iterator[Unsafe]:
-    """Examples that are texts, as the schema says, and that msgspec takes for no time."""
+    """Faults of examples that the schema allows, as it takes any text, and that msgspec cannot read as a time."""
     for example in meta.examples or ():
         if not isinstance(example, str):
             continue

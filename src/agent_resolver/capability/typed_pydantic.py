@@ -255,7 +255,7 @@ def _unsafe_class(cls: type[Any]) -> Iterator[Unsafe]:
 
 
 def _unsafe_dataclass(cls: type[Any]) -> Iterator[Unsafe]:
-    """The code of its own that a class runs which is not a model."""
+    """Faults of a class that is not a model: hooks for pydantic, and methods of its own that would run."""
     yield from _unsafe_hooks(cls)
     if hasattr(cls, "__post_init__"):
         yield unsafe_post_init("__post_init__")
@@ -263,7 +263,7 @@ def _unsafe_dataclass(cls: type[Any]) -> Iterator[Unsafe]:
 
 
 def _unsafe_model(cls: type[BaseModel]) -> Iterator[Unsafe]:
-    """The code of its own that a model runs, and a root in place of its fields."""
+    """Faults of a model: a root in place of fields, and hooks and methods of its own that would run."""
     if issubclass(cls, RootModel):
         message = f"`{cls.__name__}` has no fields of its own: use the type inside"
         yield Unsafe(code=UnsafeCode.NOT_AN_OBJECT, message=message)

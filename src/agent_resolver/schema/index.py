@@ -162,8 +162,8 @@ class Server(Struct, frozen=True, gc=False):
         return f"{self.id}@{self.version}"
 
 
-# One function: each line reads one field, and a call for each would be felt when an
-# index has 100,000 entries.
+# One function: each line reads one field, and an index may have 100,000 entries, each of
+# which would pay for every call that a split adds.
 def server_of(entry: IndexEntry) -> Server:
     """The server that an entry of an index file states."""
     # Values that may be stated and be empty, zero or false, which is not the same as

@@ -135,7 +135,7 @@ def _split_keys(path: str) -> list[str]:
 
 
 def _unquote_key(key: str) -> str:
-    """The key itself; a bare one has no quotes to lose."""
+    """The key without its quotes; a bare key as it is."""
     is_quoted = key[0] in "\"'"
     return next(iter(tomllib.loads(f"{key} = 0"))) if is_quoted else key
 

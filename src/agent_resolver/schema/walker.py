@@ -51,7 +51,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{words[near[0]]}`?"
 
 
-# One function: each case hands one of the kinds of type that msgspec has to its check.
+# One function: it only dispatches, with a case for each kind of type in our structs.
 def _check_node(
     node: Node, expected: inspect.Type, extra: dict[str, Any]
 ) -> Iterator[Issue]:
@@ -89,7 +89,7 @@ def _check_type(node: Node, expected: str) -> Iterator[Issue]:
 
 
 def _spelling_hint(node: Node, expected: str, received: str) -> str:
-    """A hint at another spelling of a scalar, for one whose type YAML took from how it is written."""
+    """A hint at how to write a scalar so that it gets the expected type; empty if there is none."""
     if not isinstance(node, Scalar):
         return ""
     if expected == "string" and received in {"number", "boolean"}:
