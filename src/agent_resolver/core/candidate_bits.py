@@ -87,7 +87,8 @@ class CandidateBits:
             complete = by_rules.get(rules - constant, 0)
             partial = by_rules.get(rules - constant - 1, 0)
             for each in _by_count(lacking, complete & ~some | partial & some):
-                found += islice(ordinals(each), most - len(found))
+                left = most - len(found)
+                found += islice(ordinals(each), left)
                 if len(found) == most:
                     return found
         return found
@@ -119,9 +120,8 @@ class CandidateBits:
         # A translation reads the byte of every candidate, so each table is applied
         # once.
         if table not in self._known:
-            self._known[table] = (
-                int(self._facts.translate(table), 2) if self._facts else 0
-            )
+            digits = self._facts.translate(table)
+            self._known[table] = int(digits or b"0", 2)
         return self._known[table]
 
 

@@ -64,23 +64,22 @@ def with_pins(
         found: The definition of each tool, None for one that is gone. Tools that are not named stay as they are.
         confirmed: The tools whose scopes the overlay states.
     """
-    present = {
-        tool: definition for tool, definition in found.items() if definition is not None
-    }
-    gone = found.keys() - present.keys()
+    gone = {tool for tool, definition in found.items() if definition is None}
     stated, drafts = _divided_scopes(entry)
-    for tool, definition in present.items():
+    digests = dict(entry.get("tools", {}))
+    for tool, definition in found.items():
+        if definition is None:
+            continue
+        digests[tool] = definition_digest(definition)
         # A draft is made again from the new definition; scopes that a person has stated
         # stay as they are.
         is_confirmed = tool in stated or (tool in confirmed and tool not in drafts)
         if not is_confirmed:
-            drafts[tool] = list(draft_scopes(definition, scope_subject(entry)))
+            subject = scope_subject(entry)
+            drafts[tool] = list(draft_scopes(definition, subject))
     drafts = _sorted_without(drafts, gone)
-    digests = {
-        tool: definition_digest(definition) for tool, definition in present.items()
-    }
     changed = {
-        "tools": _sorted_without({**entry.get("tools", {}), **digests}, gone),
+        "tools": _sorted_without(digests, gone),
         "scopes": _scopes_with(drafts, entry.get("scopes", [])),
         "toolScopes": {**stated, **drafts},
         "drafted": list(drafts),
@@ -113,8 +112,9 @@ def _sorted_without(
 
 def _scopes_with(drafts: Mapping[str, list[str]], offered: list[str]) -> list[str]:
     """The scopes that a server offers, and behind them those that only drafts need."""
-    needed = {scope for scopes in drafts.values() for scope in scopes}
-    return [*offered, *sorted(needed.difference(offered))]
+    needed = set[str]().union(*drafts.values())
+    unlisted = needed.difference(offered)
+    return [*offered, *sorted(unlisted)]
 
 
 def _divided_scopes(entry: Entry) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -123,5 +123,6 @@ def _divided_scopes(entry: Entry) -> tuple[dict[str, list[str]], dict[str, list[
     stated: dict[str, list[str]] = {}
     drafts: dict[str, list[str]] = {}
     for tool, scopes in entry.get("toolScopes", {}).items():
-        (drafts if tool in drafted else stated)[tool] = list(scopes)
+        side = drafts if tool in drafted else stated
+        side[tool] = list(scopes)
     return stated, drafts

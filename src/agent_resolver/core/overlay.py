@@ -180,8 +180,10 @@ def _laid_facts(facts: Mapping[FactPath, StatedFact]) -> _LaidFacts:
     for path, fact in facts.items():
         if path in _FIELDS:
             fields[_FIELDS[path]] = fact.value
-        elif path[0] == "toolScopes":
-            tool_scopes[path[1]] = fact.value
+        else:
+            # Every other fact is about the scopes of one tool.
+            _, tool = path
+            tool_scopes[tool] = fact.value
     return _LaidFacts(fields, tool_scopes)
 
 

@@ -1,4 +1,4 @@
-"""The packages that launch records fetch: which they are, whether their version is pinned, and how to pin it."""
+"""The packages that launch records fetch: their names, whether their version is pinned, and how to pin it."""
 
 import re
 import shlex
@@ -31,15 +31,12 @@ class Package(Struct, frozen=True, kw_only=True):
     def is_pinned(self) -> bool:
         """True if it names the same bytes whenever it is fetched; a tag of an image does not."""
         if self.kind == "oci":
-            return (
-                self.digest is not None and _DIGEST.fullmatch(self.digest) is not None
-            )
-        pattern = _EXACT.get(self.kind)
-        return (
-            pattern is not None
-            and self.version is not None
-            and pattern.fullmatch(self.version) is not None
-        )
+            stated, pattern = self.digest, _DIGEST
+        elif self.kind in _EXACT:
+            stated, pattern = self.version, _EXACT[self.kind]
+        else:
+            return False
+        return stated is not None and pattern.fullmatch(stated) is not None
 
 
 class FloatingKind(StrEnum):
@@ -137,10 +134,11 @@ def pinned_form(launch: Launch, version: str) -> str:
         if package.kind == "url":
             return ""
         # The version of the server says nothing about packages that are only added.
-        words[spec.position] = (
-            f"{spec.prefix}{_pinned_text(package, version if spec.is_main else '')}"
-        )
-    return shlex.join((*_words_before(launch, command), *words))
+        own_version = version if spec.is_main else ""
+        pinned = _pinned_text(package, own_version)
+        words[spec.position] = f"{spec.prefix}{pinned}"
+    before = _words_before(launch, command)
+    return shlex.join((*before, *words))
 
 
 def _words_before(launch: Launch, command: PackageCommand) -> tuple[str, ...]:
@@ -163,24 +161,25 @@ def package_url(package: Package) -> str | None:
         # PEP 503: a run of `-`, `_` and `.` is one hyphen, and case does not count.
         name = re.sub(r"[-_.]+", "-", name).lower()
     path = "/".join(quote(part, safe="") for part in name.split("/"))
-    version = (
-        f"@{quote(package.version, safe='')}"
-        if package.version and package.is_pinned
-        else ""
-    )
-    return f"pkg:{package.kind}/{path}{version}"
+    url = f"pkg:{package.kind}/{path}"
+    if package.version and package.is_pinned:
+        url += f"@{quote(package.version, safe='')}"
+    return url
 
 
 def _image_url(package: Package) -> str:
     # https://github.com/package-url/purl-spec, type `oci`: the version is the digest,
     # the rest are qualifiers.
-    name = package.name.rpartition("/")[2].lower()
-    version = f"@{quote(package.digest, safe='')}" if package.digest else ""
-    repository = (
-        package.name if "/" in package.name else f"docker.io/library/{package.name}"
-    )
-    tag = f"&tag={quote(package.version, safe='')}" if package.version else ""
-    return f"pkg:oci/{quote(name, safe='')}{version}?repository_url={quote(repository, safe='/:')}{tag}"
+    _, slash, name = package.name.rpartition("/")
+    # A name without a folder is that of one of Docker's own images.
+    repository = package.name if slash else f"docker.io/library/{package.name}"
+    url = f"pkg:oci/{quote(name.lower(), safe='')}"
+    if package.digest:
+        url += f"@{quote(package.digest, safe='')}"
+    url += f"?repository_url={quote(repository, safe='/:')}"
+    if package.version:
+        url += f"&tag={quote(package.version, safe='')}"
+    return url
 
 
 def _floating_package(package: Package) -> Floating | None:
@@ -249,10 +248,13 @@ def _npm_package(text: str) -> Package:
     while at >= 0 and text.startswith("npm:", at + 1):
         start = at + len("@npm:")
         at = text.find("@", start + 1)
-    name, version = (text[start:], "") if at < 0 else (text[start:at], text[at + 1 :])
+    if at < 0:
+        return Package(kind="npm", name=text[start:])
+    version = text[at + 1 :]
     # npm reads a version with a leading `v` or `=` as the same version.
-    exact = version[1:] if version[:1] in {"v", "="} else version
-    return Package(kind="npm", name=name, version=exact or None)
+    if version[:1] in {"v", "="}:
+        version = version[1:]
+    return Package(kind="npm", name=text[start:at], version=version or None)
 
 
 def _python_package(text: str) -> Package:
@@ -268,7 +270,12 @@ def _python_package(text: str) -> Package:
         if version.startswith(operator):
             version = version.removeprefix(operator).strip()
             break
-    return Package(kind="pypi", name=name, version=version or None, extras=extras or "")
+    return Package(
+        kind="pypi",
+        name=name,
+        version=version or None,
+        extras=extras or "",
+    )
 
 
 _DIGEST: Final = re.compile("sha256:[0-9a-f]{64}")

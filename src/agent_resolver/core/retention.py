@@ -24,10 +24,11 @@ class Unfinished(Struct, frozen=True):
 def unfinished(runs: Iterable[Run]) -> Unfinished:
     """What these runs refer to, as far as they have not ended."""
     going_on = [run for run in runs if run.status not in FINISHED]
+    waits = [run.waits_for for run in going_on if run.waits_for is not None]
     return Unfinished(
-        frozenset(run.id for run in going_on),
-        frozenset(run.trace_id for run in going_on),
-        frozenset(run.waits_for for run in going_on if run.waits_for is not None),
+        runs=frozenset(run.id for run in going_on),
+        traces=frozenset(run.trace_id for run in going_on),
+        actions=frozenset(waits),
     )
 
 
@@ -40,8 +41,9 @@ class Family(Struct, frozen=True):
 
     def is_old(self, before: str, statuses: frozenset[RunStatus] = FINISHED) -> bool:
         """True if all of it has ended, and the root before a time and in one of these ways."""
-        is_chosen = self.root.changed_at < before and self.root.status in statuses
-        return is_chosen and all(run.status in FINISHED for run in self.members)
+        if self.root.changed_at >= before or self.root.status not in statuses:
+            return False
+        return all(run.status in FINISHED for run in self.members)
 
 
 def families_of(runs: Iterable[Run]) -> list[Family]:
@@ -49,8 +51,9 @@ def families_of(runs: Iterable[Run]) -> list[Family]:
     known = {run.id: run for run in runs}
     members: dict[str, list[Run]] = {}
     for run in known.values():
-        members.setdefault(_root_of(run, known).id, []).append(run)
-    return [Family(known[root], tuple(found)) for root, found in members.items()]
+        root = _root_of(run, known)
+        members.setdefault(root.id, []).append(run)
+    return [Family(known[name], tuple(found)) for name, found in members.items()]
 
 
 def _root_of(run: Run, known: Mapping[str, Run]) -> Run:
@@ -84,9 +87,8 @@ def old_families(
             continue
         kept[family.root.id] = family
         # A conversation is folded from all of its runs.
-        waiting += [
-            home[run.continues] for run in family.members if run.continues in home
-        ]
+        continued = [run.continues for run in family.members]
+        waiting += [home[run] for run in continued if run in home]
     return [family for family in known if family.root.id not in kept]
 
 
@@ -111,14 +113,16 @@ def old_entries(
         kept_traces: The traces of runs that are kept.
         only: The traces that calls are removed of; None for all.
     """
-    chosen = [entry for entry in entries if only is None or entry.trace_id in only]
-    ended = (
-        entry
-        for entry in chosen
-        if entry.state in _ENDED and entry.trace_id not in kept_traces
-    )
-    # What an older version of the program finished has no time for its end.
-    return [entry for entry in ended if (entry.ended_at or entry.started_at) < before]
+    found: list[LedgerEntry] = []
+    for entry in entries:
+        is_chosen = only is None or entry.trace_id in only
+        if not is_chosen or entry.trace_id in kept_traces:
+            continue
+        # What an older version of the program finished has no time for its end.
+        last_known = entry.ended_at or entry.started_at
+        if entry.state in _ENDED and last_known < before:
+            found.append(entry)
+    return found
 
 
 def old_actions(  # noqa: PLR0913 - what is asked for, and what is kept and gone already
@@ -144,11 +148,11 @@ def old_actions(  # noqa: PLR0913 - what is asked for, and what is kept and gone
         only: The traces that actions are removed of; None for all.
     """
     known = [action for action in actions if only is None or action.trace_id in only]
-    kept = {
-        action.binding
-        for action in known
-        if action.trace_id not in gone and not _is_old(action, now, before, needed)
-    }
+    kept: set[str] = set()
+    for action in known:
+        is_gone = action.trace_id in gone
+        if not is_gone and not _is_old(action, now, before, needed):
+            kept.add(action.binding)
     return [action for action in known if action.binding not in kept]
 
 

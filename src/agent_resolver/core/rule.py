@@ -201,9 +201,7 @@ def names_behind(code: RejectionCode) -> tuple[str, ...]:
         return "signed", "id", "version"
     check = next(check for check in CHECKS if code in check.codes)
     decisive = check.fact or check.constraint
-    if decisive:
-        return (decisive.name,)
-    return ()
+    return (decisive.name,) if decisive else ()
 
 
 def forbidden_scopes(requirement: Requirement, limits: Limits) -> list[tuple[str, str]]:

@@ -48,17 +48,19 @@ class SchemaViews:
         # Each reference gets a name of its own in the document, by its place in an
         # order that callers fix.
         self._names = {reference: f"r{number}" for number, reference in enumerate(used)}
-        definitions = {
-            name: _embedded(_given_schema(reference, scopes), f"#/$defs/{name}")
-            for reference, name in self._names.items()
-        }
+        definitions: dict[str, Schema] = {}
+        for reference, name in self._names.items():
+            given = _given_schema(reference, scopes)
+            definitions[name] = _embedded(given, f"#/$defs/{name}")
         self.document = Document({"$defs": definitions})
         self._definitions = definitions
         self._left = _MAX_STEPS
 
     def view(self, reference: Reference, keys: Iterable[str | int]) -> View:
         """The knowledge about the value that is found by the keys."""
-        found = View(((self._definitions[self._names[reference]],),), is_absent=False)
+        name = self._names[reference]
+        whole = self._definitions[name]
+        found = View(((whole,),), is_absent=False)
         for key in keys:
             found = self._part(found, key)
         return found
@@ -77,9 +79,8 @@ class SchemaViews:
         # Of a choice, the value follows at least one, so the types of all of them
         # count.
         for _, options in parts.choices:
-            found &= frozenset[str]().union(
-                *(self.kinds(option, level + 1) for option in options)
-            )
+            of_options = [self.kinds(option, level + 1) for option in options]
+            found &= frozenset[str]().union(*of_options)
         return found
 
     def without_null(self, schema: Schema, level: int = 0) -> Schema:
@@ -115,9 +116,8 @@ class SchemaViews:
     # One step into a value ------------------------------------------------------------
 
     def _part(self, view: View, key: str | int) -> View:
-        found = _union(
-            [self._part_of_all(schemas, key) for schemas in view.alternatives]
-        )
+        parts = [self._part_of_all(schemas, key) for schemas in view.alternatives]
+        found = _union(parts)
         return View(found.alternatives, is_absent=found.is_absent or view.is_absent)
 
     def _part_of_all(self, schemas: tuple[Schema, ...], key: str | int) -> View:
@@ -134,9 +134,8 @@ class SchemaViews:
         views = [_own_part(parts.own, key)]
         views += [self._part_of(each, key, level + 1) for each in parts.every]
         for _, options in parts.choices:
-            views.append(
-                _union([self._part_of(option, key, level + 1) for option in options])
-            )
+            of_options = [self._part_of(option, key, level + 1) for option in options]
+            views.append(_union(of_options))
         return self._intersection(views)
 
     def _intersection(self, views: list[View]) -> View:
@@ -147,13 +146,9 @@ class SchemaViews:
             # Beyond the bound this view is left out, and what the others say stays
             # right.
             if len(alternatives) * len(view.alternatives) <= _MAX_ALTERNATIVES:
-                pairs = [
-                    (*one, *other)
-                    for one, other in product(alternatives, view.alternatives)
-                ]
-                alternatives = tuple(
-                    schemas for schemas in pairs if self._is_possible(schemas)
-                )
+                pairs = product(alternatives, view.alternatives)
+                joined = [(*one, *other) for one, other in pairs]
+                alternatives = tuple(filter(self._is_possible, joined))
             found = View(alternatives, is_absent=found.is_absent and view.is_absent)
         return found
 
@@ -230,23 +225,21 @@ def _part_of_value(value: Any, key: str | int) -> View:  # noqa: ANN401 - a JSON
         return View((), is_absent=True)
     found = looked_up(value, (key,))
     # A member that is null is as good as one that is not there.
-    return (
-        View((), is_absent=True)
-        if found is None
-        else View(((schema_of_value(found),),), is_absent=False)
-    )
+    if found is None:
+        return View((), is_absent=True)
+    schema = schema_of_value(found)
+    return View(((schema,),), is_absent=False)
 
 
 def _member(own: dict[str, Any], name: str) -> tuple[list[Schema], bool]:
     """The schemas of which one holds for a member, and whether it must be there."""
     # Beside `patternProperties`, a name that is not listed may fall under a pattern, so
     # nothing is known of it.
-    others = (
-        True if "patternProperties" in own else own.get("additionalProperties", True)
-    )
-    return [own.get("properties", {}).get(name, others)], name in own.get(
-        "required", ()
-    )
+    is_known = "patternProperties" not in own
+    others = own.get("additionalProperties", True) if is_known else True
+    schema = own.get("properties", {}).get(name, others)
+    is_needed = name in own.get("required", ())
+    return [schema], is_needed
 
 
 def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
@@ -254,12 +247,12 @@ def _item(own: dict[str, Any], position: int) -> tuple[list[Schema], bool]:
     # `prefixItems` holds for its own positions, and `items` for all behind them.
     first = own.get("prefixItems", [])
     others = own.get("items", True)
+    least = own.get("minItems", 0)
     if position < 0:
         # How long the list is decides which one it is.
-        return [*first, others], own.get("minItems", 0) >= -position
-    return [first[position] if position < len(first) else others], own.get(
-        "minItems", 0
-    ) > position
+        return [*first, others], least >= -position
+    schema = first[position] if position < len(first) else others
+    return [schema], least > position
 
 
 def _own_without_null(own: dict[str, Any]) -> dict[str, Any] | Literal[False]:
@@ -292,7 +285,8 @@ def _types_without_null(declared: str | list[str]) -> str | list[str]:
 def _view_of(schema: Schema) -> View:
     if schema is False:
         return NOTHING
-    return View(((),) if is_anything(schema) else ((schema,),), is_absent=False)
+    schemas = () if is_anything(schema) else (schema,)
+    return View((schemas,), is_absent=False)
 
 
 def _union(views: list[View]) -> View:
@@ -325,9 +319,8 @@ def any_of(schemas: Iterable[Schema]) -> Schema:
         return True
     # Two that say the same in the same words are one; `1` and `true` are not the same
     # words.
-    distinct = list(
-        {schema_document.token(schema): schema for schema in possible}.values()
-    )
+    by_token = {schema_document.token(schema): schema for schema in possible}
+    distinct = list(by_token.values())
     if len(distinct) > 1:
         return {"anyOf": distinct}
     if distinct:
@@ -342,27 +335,26 @@ def schema_of_value(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON valu
     """The schema of one value; of lists and objects by their parts, so that each part can be compared."""
     match value:
         case dict():
-            return object_schema(
-                {name: schema_of_value(member) for name, member in value.items()}
-            )
+            members = {name: schema_of_value(member) for name, member in value.items()}
+            return object_schema(members)
         case list():
+            items: list[Schema] = [schema_of_value(item) for item in value]
+            found = list_schema(items)
             # The value is fixed, so it is known whether an item comes twice.
             tokens = {schema_document.token(item) for item in value}
-            found = list_schema([schema_of_value(item) for item in value])
-            return (
-                {**found, "uniqueItems": True} if len(tokens) == len(value) else found
-            )
+            if len(tokens) == len(value):
+                found["uniqueItems"] = True
+            return found
     return {"const": value}
 
 
 def object_schema(members: Mapping[str, Schema]) -> dict[str, Any]:
     """The schema of an object that has these members and no others."""
     found: dict[str, Any] = {"type": "object", "additionalProperties": False}
-    return (
-        {**found, "properties": {**members}, "required": [*members]}
-        if members
-        else found
-    )
+    if members:
+        found["properties"] = {**members}
+        found["required"] = [*members]
+    return found
 
 
 def list_schema(items: list[Schema]) -> dict[str, Any]:

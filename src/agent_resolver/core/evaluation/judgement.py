@@ -17,10 +17,10 @@ _MAX_SHOWN: Final = 80
 
 def judge_case(case: EvalCase, answer: EvalAnswer) -> CaseResult:
     """Compare an answer with what a case expects."""
-    of_routing = tuple(
-        f"routing: {fault}" for fault in routing_faults(case.expect, answer)
-    )
-    of_plan = tuple(f"plan: {fault}" for fault in plan_faults(case.expect, answer))
+    found_in_routing = routing_faults(case.expect, answer)
+    found_in_plan = plan_faults(case.expect, answer)
+    of_routing = [f"routing: {fault}" for fault in found_in_routing]
+    of_plan = [f"plan: {fault}" for fault in found_in_plan]
     return CaseResult(
         id=case.id,
         request=case.request,
@@ -37,16 +37,18 @@ def judge_case(case: EvalCase, answer: EvalAnswer) -> CaseResult:
 def routing_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     """The faults of the kind, the tools, what is missing, and the questions that come first."""
     if sorted(expect.routing_asks) != sorted(answer.routing_asks):
-        yield f"expected {_questions(expect.routing_asks)}, and it {_asked(answer.routing_asks)}"
+        yield _other_questions(expect.routing_asks, answer.routing_asks)
     if expect.routing_asks or answer.routing_asks:
         # Nothing else is settled before they are answered.
         return
     if answer.kind != expect.kind:
         yield f"expected {expect.kind}, and it is {answer.kind or 'nothing'}"
     if answer.tools != expect.tools:
-        yield f"expected {_listed(expect.tools)}, and it takes {_listed(answer.tools)}"
+        wanted = _listed(expect.tools)
+        yield f"expected {wanted}, and it takes {_listed(answer.tools)}"
     if answer.missing != expect.missing:
-        yield f"expected {counted(expect.missing, 'missing tool')}, and it finds {answer.missing} missing"
+        missing = counted(expect.missing, "missing tool")
+        yield f"expected {missing}, and it finds {answer.missing} missing"
 
 
 def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
@@ -54,7 +56,7 @@ def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     if not expect.wants_plan:
         return
     if sorted(expect.plan_asks) != sorted(answer.plan_asks):
-        yield f"expected {_questions(expect.plan_asks)}, and it {_asked(answer.plan_asks)}"
+        yield _other_questions(expect.plan_asks, answer.plan_asks)
     if expect.plan_asks or answer.plan_asks:
         return
     if not answer.steps:
@@ -86,9 +88,11 @@ def _step_faults(expected: ExpectedStep, found: AnsweredStep) -> Iterator[str]:
     if expected.wave is not UNSET and expected.wave != found.wave:
         yield f"expected in wave {expected.wave}, and it is in {found.wave}"
     if expected.for_each is not UNSET and expected.for_each != found.for_each:
-        yield f"expected {_times(is_each=expected.for_each)}, and it is taken {_times(is_each=found.for_each)}"
+        wanted = _times(is_each=expected.for_each)
+        yield f"expected {wanted}, and it is taken {_times(is_each=found.for_each)}"
     if expected.undo is not UNSET and expected.undo != found.undo:
-        yield f"expected to be taken back by {_tool(expected.undo)}, and it is by {_tool(found.undo)}"
+        undo = _tool(expected.undo)
+        yield f"expected to be taken back by {undo}, and it is by {_tool(found.undo)}"
     for name, value in expected.from_request.items():
         yield from _value_faults(name, value, found)
     for name, tool in expected.from_step.items():
@@ -97,8 +101,10 @@ def _step_faults(expected: ExpectedStep, found: AnsweredStep) -> Iterator[str]:
 
 
 def _value_faults(name: str, value: Any, found: AnsweredStep) -> Iterator[str]:  # noqa: ANN401 - a JSON value
-    if name not in found.from_request or not are_equal(found.from_request[name], value):
-        yield f"expected `{name}` to be {_quoted(value)}, and it is {_origin(name, found)}"
+    given = found.from_request
+    if name not in given or not are_equal(given[name], value):
+        origin = _origin(name, found)
+        yield f"expected `{name}` to be {_quoted(value)}, and it is {origin}"
 
 
 # Words --------------------------------------------------------------------------------
@@ -106,6 +112,10 @@ def _value_faults(name: str, value: Any, found: AnsweredStep) -> Iterator[str]: 
 
 def _listed(tools: tuple[str, ...]) -> str:
     return ", ".join(tools) or "no tool"
+
+
+def _other_questions(expected: tuple[str, ...], asked: tuple[str, ...]) -> str:
+    return f"expected {_questions(expected)}, and it {_asked(asked)}"
 
 
 def _questions(keys: tuple[str, ...]) -> str:
@@ -135,9 +145,9 @@ def _tool(tool: str) -> str:
 def _origin(name: str, found: AnsweredStep) -> str:
     if name in found.from_step:
         return f"from `{found.from_step[name]}`"
-    return (
-        _quoted(found.from_request[name]) if name in found.from_request else "left out"
-    )
+    if name in found.from_request:
+        return _quoted(found.from_request[name])
+    return "left out"
 
 
 def _quoted(value: Any) -> str:  # noqa: ANN401 - a JSON value
