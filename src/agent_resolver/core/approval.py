@@ -15,7 +15,12 @@ Verdict = Literal["approved", "rejected"]
 
 MAX_OPEN_QUESTIONS: Final = 100
 """The most questions that one caller may have open: people have to read each of them."""
-LIFETIME_MINUTES: Final[dict[Priority, int]] = {"P1": 5, "P2": 15, "P3": 30, "P4": 60}
+LIFETIME_MINUTES: Final[dict[Priority, int]] = {
+    "P1": 5,
+    "P2": 15,
+    "P3": 30,
+    "P4": 60,
+}
 
 
 class AnswerCode(StrEnum):

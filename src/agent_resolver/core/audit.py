@@ -239,8 +239,8 @@ def _record_faults(record: AuditRecord, position: int, before: Head) -> Iterator
         yield f"{name} was changed"
     if SHOWN in record.body and record.sealed is None:
         yield f"{name} has lost its excerpt"
-    follows = record.sequence == before.sequence + 1 and record.previous == before.hash
-    if not follows:
+    is_next = record.sequence == before.sequence + 1
+    if not is_next or record.previous != before.hash:
         yield f"{name} does not follow the record before it in its run: records were changed, removed or reordered"
 
 

@@ -30,7 +30,9 @@ def lock_entry(requirement: Requirement, server: Server) -> LockedServer:
     # that its locks keep their bytes.
     tool_scopes = _in_order(server.tool_scopes) if server.tool_scopes else UNSET
     transport = server.transport if server.transport != "streamable-http" else UNSET
-    tools = dict(sorted(server.tools.items())) if server.tools is not None else UNSET
+    tools: dict[str, str] | UnsetType = UNSET
+    if server.tools is not None:
+        tools = dict(sorted(server.tools.items()))
     entry = LockedServer(
         category=requirement.category,
         server_id=server.id,

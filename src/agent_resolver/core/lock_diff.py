@@ -349,7 +349,8 @@ def _pair_entries(
         pairs, right = pair_by_likeness(left, right, likeness, likeness)
         left = [before for before, after in pairs if after is None]
         found += [pair for pair in pairs if pair[1] is not None]
-    found += [(before, None) for before in left] + [(None, after) for after in right]
+    found += [(before, None) for before in left]
+    found += [(None, after) for after in right]
     yield from sorted(found, key=_pair_sort_key)
 
 
@@ -379,7 +380,10 @@ def _sort_key_if_any(entry: LockedServer | None) -> tuple[object, ...]:
 
 def _entry_changes(before: LockedServer, after: LockedServer) -> Iterator[Change]:
     category = after.category
-    names = f"{before.server_id}@{before.version}", f"{after.server_id}@{after.version}"
+    names = (
+        f"{before.server_id}@{before.version}",
+        f"{after.server_id}@{after.version}",
+    )
     if before.server_id != after.server_id:
         yield from _value_changes(ChangeKind.SERVER_CHANGED, category, *names)
     else:
@@ -539,9 +543,9 @@ def _residency_changes(
 ) -> Iterator[Change]:
     if before == after:
         return
+    is_new = "any" in after or not after <= before
     # `any` covers every region, so nothing is wider.
-    is_wider = "any" not in before and bool("any" in after or after - before)
-    if is_wider:
+    if is_new and "any" not in before:
         kind = ChangeKind.RESIDENCY_LOOSENED
     elif is_promise_gone:
         kind = ChangeKind.RESIDENCY_WITHDRAWN
@@ -557,8 +561,11 @@ def _residency_changes(
 
 def _open_tools(entry: LockedServer) -> set[str]:
     """The tools that the locked scopes open."""
-    tools = {} if entry.tool_scopes is UNSET else entry.tool_scopes
-    return {tool for tool, scopes in tools.items() if {*scopes} <= {*entry.scopes}}
+    if entry.tool_scopes is UNSET:
+        return set()
+    held = {*entry.scopes}
+    tools = entry.tool_scopes.items()
+    return {tool for tool, scopes in tools if held.issuperset(scopes)}
 
 
 def _set_changes(

@@ -381,8 +381,9 @@ def _inside_python(words: tuple[str, ...]) -> tuple[str, ...] | None:
         # `-mpipx` in one word is not taken apart, so what it fetches is not known.
         if _PYTHON_MODULE.fullmatch(word):
             raise _NotUnderstoodError(word)
-        if word == "-m" and words[place : place + 1] and words[place] in _FETCHING:
-            return words[place:]
+        rest = words[place:]
+        if word == "-m" and rest and rest[0] in _FETCHING:
+            return rest
     return None
 
 

@@ -635,7 +635,8 @@ def _number_gaps(
         given = _lower_bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
         # Values that are listed bound a number too, without any `minimum`.
         if numbers:
-            given = max(given, (min(sign * number for number in numbers), False))
+            least = min(sign * number for number in numbers)
+            given = max(given, (least, False))
         # Of two bounds at one number the exclusive one is stricter, and sorts behind
         # the other: `False < True`.
         if given < needed:

@@ -199,7 +199,11 @@ def _ranked_ways(
     ranks: dict[Edits, Rank] = {}
     for server, meant in candidates:
         for edits in ways(Miss(requirement, limits, server, meant)):
-            rank = (_cost_of_edits(edits), preference(server), tuple(map(str, edits)))
+            rank = (
+                _cost_of_edits(edits),
+                preference(server),
+                tuple(map(str, edits)),
+            )
             ranks[edits] = min(rank, ranks.get(edits, rank))
     return ranks
 

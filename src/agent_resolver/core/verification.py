@@ -222,8 +222,10 @@ def _asked_by_entry(entry: LockedServer) -> tuple[str, tuple[str, ...]]:
 
 
 def _scope_differences(entry: LockedServer, need: Requirement) -> Iterator[Difference]:
-    wider = ", ".join(sorted(set(entry.scopes) - set(need.permissions)))
-    narrower = ", ".join(sorted(set(need.permissions) - set(entry.scopes)))
+    locked = set(entry.scopes)
+    asked = set(need.permissions)
+    wider = ", ".join(sorted(locked - asked))
+    narrower = ", ".join(sorted(asked - locked))
     if wider:
         message = f"Locked with scopes the agent file does not ask for: {wider}"
         yield Difference(DifferenceKind.SCOPES_WIDENED, _entry_name(entry), message)

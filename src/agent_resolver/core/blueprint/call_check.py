@@ -175,7 +175,9 @@ def _scope_issues(
     limits: BlueprintLimits,
 ) -> Iterator[Issue]:
     # Without a lock there is nothing to hold the scopes against.
-    missing = [] if limits.scopes is None else sorted({*needed} - limits.scopes)
+    if limits.scopes is None:
+        return
+    missing = sorted({*needed} - limits.scopes)
     if missing:
         message = f"{words} scopes that the lock does not admit: {', '.join(missing)}"
         hint = "ask for them in `requires` of the agent file, and lock again"

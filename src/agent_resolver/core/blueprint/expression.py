@@ -42,7 +42,11 @@ RUN_MEMBERS: Final = ("id", "blueprint", "version", "cost_center", "started_at")
 _COMPARATORS: Final[dict[str, Comparator]] = {
     sign: sign for sign in get_args(Comparator)
 }
-_WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+_WORDS: Final[dict[str, bool | None]] = {
+    "true": True,
+    "false": False,
+    "null": None,
+}
 _ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 _TOKEN = re.compile(

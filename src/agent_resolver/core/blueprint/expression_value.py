@@ -94,11 +94,13 @@ def _joined(expression: Joined, scope: Mapping[str, Any]) -> Any:  # noqa: ANN40
 def looked_up(value: Any, keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON values
     """The value that is found by names of members and positions in lists, or null where there is none."""
     for key in keys:
-        if isinstance(key, str):
-            value = value.get(key) if isinstance(value, dict) else None
-        else:
-            is_there = isinstance(value, list) and -len(value) <= key < len(value)
+        if isinstance(key, str) and isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(key, int) and isinstance(value, list):
+            is_there = -len(value) <= key < len(value)
             value = value[key] if is_there else None
+        else:
+            return None
     return value
 
 

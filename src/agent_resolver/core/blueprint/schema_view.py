@@ -214,7 +214,10 @@ def _own_part(own: dict[str, Any], key: str | int) -> View:
     # A value of another type has no such part, for which an expression gives null.
     if holder not in types:
         return View((), is_absent=True)
-    schemas, is_needed = _member(own, key) if isinstance(key, str) else _item(own, key)
+    if isinstance(key, str):
+        schemas, is_needed = _member(own, key)
+    else:
+        schemas, is_needed = _item(own, key)
     found = _union([_view_of(schema) for schema in schemas])
     return View(found.alternatives, is_absent=types != {holder} or not is_needed)
 

@@ -130,7 +130,8 @@ def _arrows(above: list[int], below: list[int], top: int) -> str:
 
 
 def _box(step: StepWords, left: int, top: int, height: int) -> str:
-    whole = escape("; ".join((f"{step.id}: {step.action}", *step.details)))
+    parts = (f"{step.id}: {step.action}", *step.details)
+    whole = escape("; ".join(parts))
     texts = [
         ("name", step.id),
         ("action", step.action),

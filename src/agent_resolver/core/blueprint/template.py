@@ -306,7 +306,8 @@ def references(template: Template | Expression) -> frozenset[Reference]:
 
 def reference_to(found: Lookup) -> Reference:
     """The value outside of the template that a lookup begins with."""
-    return Reference(found.root, str(found.keys[0]) if found.root == "steps" else "")
+    name = str(found.keys[0]) if found.root == "steps" else ""
+    return Reference(found.root, name)
 
 
 def _lookups_in(node: Template | Expression) -> Iterator[Lookup]:

@@ -140,7 +140,11 @@ class _Types:
         if step.wait:
             return _seen_result(_wait_schema(step.wait), step)
         # Many steps call the same tool, and its schema may be large.
-        key = (step.capability or "", bool(step.for_each), bool(step.condition))
+        key = (
+            step.capability or "",
+            bool(step.for_each),
+            bool(step.condition),
+        )
         if key not in self._results:
             self._results[key] = _seen_result(self._call_schema(step), step)
         return self._results[key]

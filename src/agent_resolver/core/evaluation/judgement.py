@@ -71,7 +71,9 @@ def plan_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
 def _steps_faults(expect: Expectation, answer: EvalAnswer) -> Iterator[str]:
     """The faults of the steps of a plan: other tools, or the right ones with other arguments."""
     # A case without steps expects each of its tools once, in the order of the list.
-    wanted = expect.steps or tuple(ExpectedStep(tool=tool) for tool in expect.tools)
+    wanted = expect.steps
+    if not wanted:
+        wanted = tuple(ExpectedStep(tool=tool) for tool in expect.tools)
     expected = tuple(step.tool for step in wanted)
     found = tuple(step.tool for step in answer.steps)
     # Steps can be compared one by one only where both sides have the same tools.
