@@ -142,7 +142,7 @@ def _combine_facts(
     fitting: Iterable[str],
     overlay: Overlay,
 ) -> dict[FactPath, StatedFact]:
-    """What the patterns that fit a server say together."""
+    """The facts that all patterns which fit a server state together."""
     found: dict[FactPath, StatedFact] = {}
     # The most specific pattern comes first, and what it states is kept.
     for pattern in sorted(fitting, key=_specificity):

@@ -16,7 +16,7 @@ PackageKind = Literal["npm", "pypi", "oci", "git", "url"]
 
 
 class Package(Struct, frozen=True, kw_only=True):
-    """What a launch record fetches and runs."""
+    """A package that a launch record fetches and runs."""
 
     kind: PackageKind
     name: str
@@ -40,7 +40,7 @@ class Package(Struct, frozen=True, kw_only=True):
 
 
 class FloatingKind(StrEnum):
-    """Why a package can be another one tomorrow."""
+    """The reasons for which a package can be another one tomorrow."""
 
     NO_VERSION = "no-version"
     RANGE = "range"
@@ -101,7 +101,7 @@ def read_package(ecosystem: Ecosystem, text: str) -> Package | None:
 
 
 def floating_reason(launch: Launch) -> Floating | None:
-    """Why a launch record may run something else tomorrow; None if it is pinned or fetches nothing."""
+    """The reason why a launch record may run something else tomorrow; None if it is pinned or fetches nothing."""
     command = read_command(launch)
     if command is None:
         return None

@@ -43,7 +43,7 @@ class PackageCommand(Struct, frozen=True, kw_only=True):
 
 
 class _Runner(Struct, frozen=True, kw_only=True):
-    """How one command that runs packages reads its options."""
+    """The way in which one command that runs packages reads its options."""
 
     ecosystem: Ecosystem
     subcommands: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ def _spec_of_option(runner: _Runner, words: Sequence[str], place: int) -> Spec:
 
 
 def _words_of_cluster(runner: _Runner, word: str) -> int | None:
-    """How many further words a cluster such as `-it` takes; None if it is not understood."""
+    """The number of further words that a cluster such as `-it` takes; None if it is not understood."""
     if word.startswith("--"):
         return None
     # The first letter that takes a value gets the rest of the cluster, or else the next
@@ -269,7 +269,7 @@ def _words_of_cluster(runner: _Runner, word: str) -> int | None:
 
 
 def _read_deno(words: tuple[str, ...]) -> PackageCommand | None:
-    """What Deno runs of npm says so: `npm:name@version`."""
+    """Read a command line of Deno: a package of npm is written as `npm:name@version` there."""
     for position, word in enumerate(words):
         # JSR is a registry of its own, about whose packages nothing is known here.
         if word.startswith("jsr:"):
@@ -415,7 +415,7 @@ def _inside_powershell(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _inside_shell(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What a shell is given to run; None where it runs a file."""
+    """The command that a shell is given to run; None where it runs a file."""
     options = (place for place, word in enumerate(words) if _SCRIPT.fullmatch(word))
     place = next(options, len(words))
     script = "".join(words[place + 1 : place + 2])

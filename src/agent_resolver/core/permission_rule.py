@@ -51,7 +51,7 @@ class TextMatch(Struct, frozen=True):
 
 
 class FieldMatch(Struct, frozen=True):
-    """What a field of the arguments must be like."""
+    """A condition on a field of the arguments."""
 
     path: tuple[str, ...]
     """The way to it: names, positions in lists, and `*` for any."""
@@ -95,7 +95,7 @@ def parse_rule(text: str) -> CallMatch:
 
 
 def _end_of_tool(text: str) -> int:
-    """Where the name of the tool ends: at the parenthesis, or at the end of the rule."""
+    """The place where the name of the tool ends: at the parenthesis, or at the end of the rule."""
     is_regex = text.startswith("/")
     place = 1 if is_regex else 0
     while place < len(text):
@@ -114,7 +114,7 @@ def _end_of_tool(text: str) -> int:
 
 
 def _end_of_regex(text: str, place: int) -> int:
-    """Where the parenthesis is behind a regular expression, or the end of the rule."""
+    """The place of the parenthesis behind a regular expression, or the end of the rule."""
     rest = text[place:].lstrip()
     if rest and not rest.startswith("("):
         raise BadRule(place, "after a regular expression there is only `(`")

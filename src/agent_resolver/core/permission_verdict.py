@@ -1,4 +1,4 @@
-"""What permission rules say of a call: allow, ask or deny.
+"""Decides by permission rules what happens to a call: allow, ask or deny.
 
 Of the rules that match a call, a deny wins over an allow, and that over an ask; where several of one behaviour match,
 the most specific is named. Without a matching rule the default counts.
@@ -43,7 +43,7 @@ class BehaviorRule(Struct, frozen=True, kw_only=True):
 
 
 class PermissionVerdict(Struct, frozen=True):
-    """What happens to a call, and the rule that says so; None for the default."""
+    """The behaviour that applies to a call, and the rule that says so; None for the default."""
 
     behavior: Behavior
     rule: str | None = None
@@ -109,7 +109,7 @@ class PermissionJudge:
         self._known: dict[str, tuple[_CompiledRule, ...]] = {}
 
     def verdict(self, tool_id: str, arguments: dict[str, Any]) -> PermissionVerdict:
-        """What happens to a call."""
+        """The verdict on a call, by the highest rule that matches it."""
         main = _MainText(arguments)
         for rule in self._rules_for(tool_id):
             if rule.counts_for(arguments, main):

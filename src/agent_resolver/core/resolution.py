@@ -1,4 +1,4 @@
-"""Which server serves each requirement: `resolve` chooses, `explain` enumerates."""
+"""Finds the server for each requirement: `resolve` chooses, `explain` enumerates."""
 
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
@@ -53,12 +53,12 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def success(self) -> bool:
-        """Whether every requirement found a server."""
+        """True if every requirement found a server."""
         return not self.failed
 
     @cached_property
     def failures(self) -> tuple[FailedRequirement, ...]:
-        """What stands between each failed requirement and a server."""
+        """The obstacles between each failed requirement and a server."""
         if self.success:
             return ()
         from agent_resolver.core.suggestion import explain_failures
@@ -76,7 +76,7 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def lockfile(self) -> Lockfile | None:
-        """What to pin, or None when a requirement failed."""
+        """The lock that pins the choices, or None when a requirement failed."""
         if not self.success:
             # A lock pins everything or nothing: as in the specification, one failed
             # requirement leaves none.
@@ -121,7 +121,7 @@ class Resolution(Struct, frozen=True, kw_only=True, dict=True):
         choice: Choice,
         rejected: Iterable[Rejection],
     ) -> RequirementExplanation:
-        """What became of one requirement, with these rejections."""
+        """The outcome of one requirement, with these rejections."""
         return RequirementExplanation(
             category=choice.requirement.category,
             required_permissions=choice.requirement.permissions,

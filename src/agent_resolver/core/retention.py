@@ -14,7 +14,7 @@ _CLOSED = frozenset({"answered", "expired", "rejected", "used"})
 
 
 class Unfinished(Struct, frozen=True):
-    """What runs that have not ended refer to: none of it is ever removed."""
+    """All that unfinished runs refer to: none of it is ever removed."""
 
     runs: frozenset[str] = frozenset()
     traces: frozenset[str] = frozenset()
@@ -22,7 +22,7 @@ class Unfinished(Struct, frozen=True):
 
 
 def unfinished(runs: Iterable[Run]) -> Unfinished:
-    """What these runs refer to, as far as they have not ended."""
+    """All that those of the runs refer to that have not ended."""
     going_on = [run for run in runs if run.status not in FINISHED]
     waits = [run.waits_for for run in going_on if run.waits_for is not None]
     return Unfinished(

@@ -103,12 +103,12 @@ class TooLarge(Exception):
 
 
 def is_schema(value: object) -> TypeGuard[Schema]:
-    """Whether a JSON value can be a schema."""
+    """True if a JSON value can be a schema."""
     return isinstance(value, dict | bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a JSON value is a number; in Python a truth value is one, in JSON it is not."""
+    """True if a JSON value is a number; in Python a truth value is one, in JSON it is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -399,7 +399,7 @@ def _member_at(value: Any, step: str) -> Any:  # noqa: ANN401 - a JSON value
 
 
 def same(first: Any, second: Any, documents: tuple[Document, Document]) -> bool:  # noqa: ANN401 - JSON values
-    """Whether two parts of two documents say the same in the same words, whatever they refer to included."""
+    """True if two parts of two documents say the same in the same words, the schemas that they refer to included."""
     return _Sameness(documents).holds(first, second, 0)
 
 

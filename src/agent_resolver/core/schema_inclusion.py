@@ -74,7 +74,7 @@ _GROUPED: Final = frozenset(keyword for group in GROUPS for keyword in group)
 
 
 class Reason(StrEnum):
-    """Why a value that one schema takes may be refused by another."""
+    """The reasons why a value that one schema takes may be refused by another."""
 
     ALTERNATIVE = "alternative"
     BOUND = "bound"
@@ -150,7 +150,7 @@ class _Comparison:
         path: str,
         level: int,
     ) -> Iterator[Gap]:
-        """Why not every value of `narrow` is one of `wide`.
+        """The gaps that keep values of `narrow` from being values of `wide`.
 
         1. What takes nothing is in everything, and everything is in what takes anything.
         2. What depends on all that the rest of the schema has seen of a value is only compared as it stands.
@@ -334,7 +334,7 @@ class _Comparison:
         path: str,
         level: int,
     ) -> Iterator[Gap]:
-        """Why no alternative takes `narrow`: what the one that is meant for it refuses, or that there is none."""
+        """The gaps of the one alternative that is meant for `narrow`; a single gap if there is none."""
         # The gaps of the one alternative that is meant say more than that none fits.
         meant = [schema for schema in wide if self._are_alike(narrow, schema)]
         found: list[Gap] = []

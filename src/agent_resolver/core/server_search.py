@@ -10,7 +10,7 @@ _SEPARATOR: Final = re.compile(r"[^0-9a-z]+")
 
 
 class ServerText(Struct, frozen=True):
-    """What is searched of a server."""
+    """The texts of a server that are searched."""
 
     id: str
     version: str

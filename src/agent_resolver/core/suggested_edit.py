@@ -1,4 +1,4 @@
-"""What to change in an agent file so that one server fits one requirement, and the file with it changed."""
+"""The edits of an agent file with which one server fits one requirement, and the file after them."""
 
 from collections.abc import Iterable, Iterator
 from functools import reduce

@@ -1,4 +1,4 @@
-"""What would make a failed requirement resolve: the nearest misses, and at most two edits, each of them tried."""
+"""Suggestions that make a failed requirement resolve: the nearest misses, and at most two edits, each of them tried."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -49,7 +49,7 @@ def explain_failures(
     pool: Servers,
     failed: tuple[Requirement, ...],
 ) -> tuple[FailedRequirement, ...]:
-    """What stands between each failed requirement and a server."""
+    """The obstacles between each failed requirement and a server."""
     needs = frozenset(requirements_of(agent))
 
     # The same few limits come up for many requirements, and to choose again takes a

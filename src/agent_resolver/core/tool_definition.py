@@ -42,7 +42,7 @@ def definition_digest(definition: Mapping[str, Any]) -> str:
 
 
 def definition_parts(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What counts of a tool as a server lists it, in a fixed order."""
+    """The parts that count of a tool as a server lists it, in a fixed order."""
     parts = {key: definition.get(key) for key in _KEYS}
     return {key: value for key, value in parts.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""Whether a lock still holds: against itself, against the agent file and against the index."""
+"""Verifies that a lock still holds: against itself, against the agent file and against the index."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -131,7 +131,7 @@ def verify(
 
 
 def is_as_written(raw: bytes, lockfile: Lockfile) -> bool:
-    """Whether the bytes of a lock are the ones that were written, but for line ends that a checkout may change."""
+    """True if the bytes of a lock are the ones that were written, but for line ends that a checkout may change."""
     # The order and the version are those that `resolve` writes.
     in_order = sorted(
         lockfile.servers, key=lambda entry: (entry.category, entry.scopes)

@@ -13,7 +13,7 @@ from agent_resolver.schema.index import Server
 
 
 class Verdict(Struct, frozen=True):
-    """What became of one server for one requirement."""
+    """The outcome of one server for one requirement."""
 
     server: Server
     chosen_because: str | None
@@ -23,7 +23,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What became of one requirement, as far as the question goes."""
+    """The outcome of one requirement, as far as the question goes."""
 
     requirement: Requirement
     verdicts: tuple[Verdict, ...]

@@ -1,4 +1,4 @@
-"""What happens after a draft was rejected: what the Builder is asked to change, and what a person is shown."""
+"""The remedies for a rejected draft: the changes that the Builder is asked for, and the choice that a person gets."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import accumulate
@@ -17,7 +17,7 @@ def remedy_requests(
     violations: Iterable[Violation],
     answers: Mapping[str, str],
 ) -> tuple[RemedyRequest, ...]:
-    """What the Builder has to change in its draft: what it can do by itself, and what people asked it to leave out.
+    """The changes that the Builder has to make: those it can make by itself, and the parts that people want left out.
 
     Args:
         violations: What an audit found.

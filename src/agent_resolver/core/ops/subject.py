@@ -1,4 +1,4 @@
-"""What Ops audits: a draft, and everything that decides whether it may become a tool."""
+"""The subject of an audit by Ops: a draft, and everything that decides whether it may become a tool."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from agent_resolver.schema.planning import TestResult
 
 
 class OpsPolicy(Struct, frozen=True, kw_only=True):
-    """What the project allows."""
+    """The limits that the project sets."""
 
     egress: tuple[str, ...] = ()
     """Patterns of the hosts that data may leave for; `*` stands for any run of characters."""
