@@ -200,6 +200,7 @@ from agent_resolver.core.index_coverage import (
     unknown_facts as unknown_facts,
     unresolved as unresolved,
 )
+from agent_resolver.core.keyword_gap import Reason as Reason
 from agent_resolver.core.lease import (
     MAX_LEASE_SECONDS as MAX_LEASE_SECONDS,
     claimed as claimed,
@@ -351,11 +352,7 @@ from agent_resolver.core.schema_document import (
     types_of as types_of,
     values_of as values_of,
 )
-from agent_resolver.core.schema_inclusion import (
-    Reason as Reason,
-    below as below,
-    gaps as gaps,
-)
+from agent_resolver.core.schema_inclusion import below as below, gaps as gaps
 from agent_resolver.core.server import (
     ServerPool as ServerPool,
     by_category as by_category,

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from agent_resolver.core.package_command import Ecosystem, PackageCommand, read_command
+from agent_resolver.core.package_command import PackageCommand, read_command
+from agent_resolver.core.package_runner import Ecosystem
 from agent_resolver.schema.index import Launch
 
 PackageKind = Literal["npm", "pypi", "oci", "git", "url"]

@@ -1,22 +1,20 @@
 """Commands that fetch a package and run it: which words of their command lines name packages.
 
-Only options that are listed here are understood. Any other one may or may not take the next word as its value, so what
-follows it is unknown, and the command line counts as unclear. Options that name another registry are not listed: a
-version there may be anything. So is every script that is more than one plain command, and every command line that names
-a program that fetches in another place than that of the command.
+Only options that `package_runner` lists are understood. Any other one may or may not take the next word as its value,
+so what follows it is unknown, and the command line counts as unclear. So does every script that is more than one plain
+command, and every command line that names a program that fetches in another place than that of the command.
 """
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile, zip_longest
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from agent_resolver.core.package_runner import RUNNERS, Ecosystem, Runner, options
 from agent_resolver.schema.index import Launch
-
-Ecosystem = Literal["npm", "pypi", "oci"]
 
 
 class Spec(Struct, frozen=True, kw_only=True):
@@ -40,25 +38,6 @@ class PackageCommand(Struct, frozen=True, kw_only=True):
     specs: tuple[Spec, ...] = ()
     unclear: str = ""
     """The word that is not understood; the packages are unknown then."""
-
-
-class _Runner(Struct, frozen=True, kw_only=True):
-    """The way in which one command that runs packages reads its options."""
-
-    ecosystem: Ecosystem
-    subcommands: tuple[str, ...] = ()
-    naming: frozenset[str] = frozenset()
-    """Options whose value is the package, in place of the first word."""
-    adding: frozenset[str] = frozenset()
-    """Options whose value is one more package."""
-    valued: frozenset[str] = frozenset()
-    flags: frozenset[str] = frozenset()
-    runs_word: bool = True
-    """True if the first word is a package, unless an option has named it."""
-
-    @property
-    def takes_value(self) -> frozenset[str]:
-        return self.naming | self.adding | self.valued
 
 
 class _NotUnderstoodError(Exception):
@@ -110,7 +89,7 @@ def _read_program(words: tuple[str, ...]) -> PackageCommand | None:
         word in {"create", "init"} for word in _first_argument(words)
     ):
         return _unclear(words, words[0])
-    for runner in _RUNNERS.get(program, ()):
+    for runner in RUNNERS.get(program, ()):
         found = _read_with(runner, words)
         if found is not None:
             return found
@@ -134,7 +113,7 @@ def _require_plain(words: Sequence[str]) -> None:
                 raise _NotUnderstoodError(part)
 
 
-def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None:
+def _read_with(runner: Runner, words: tuple[str, ...]) -> PackageCommand | None:
     specs: list[Spec] = []
     here = 1
     for subcommand in runner.subcommands:
@@ -152,7 +131,7 @@ def _read_with(runner: _Runner, words: tuple[str, ...]) -> PackageCommand | None
 
 
 def _read_first_word(
-    runner: _Runner,
+    runner: Runner,
     words: tuple[str, ...],
     here: int,
     specs: list[Spec],
@@ -197,7 +176,7 @@ def _own_options(words: Sequence[str]) -> list[str]:
 
 
 def _take_options(
-    runner: _Runner,
+    runner: Runner,
     words: Sequence[str],
     here: int,
     specs: list[Spec],
@@ -232,7 +211,7 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _spec_of_option(runner: _Runner, words: Sequence[str], place: int) -> Spec:
+def _spec_of_option(runner: Runner, words: Sequence[str], place: int) -> Spec:
     """The package that the option at this place names, in its own word or in the next one."""
     name, equals, value = words[place].partition("=")
     is_main = name in runner.naming
@@ -253,7 +232,7 @@ def _spec_of_option(runner: _Runner, words: Sequence[str], place: int) -> Spec:
     )
 
 
-def _words_of_cluster(runner: _Runner, word: str) -> int | None:
+def _words_of_cluster(runner: Runner, word: str) -> int | None:
     """The number of further words that a cluster such as `-it` takes; None if it is not understood."""
     if word.startswith("--"):
         return None
@@ -476,133 +455,18 @@ def _has_sign(words: Sequence[str]) -> bool:
     return any(word and set(word) <= _PUNCTUATION for word in words)
 
 
-def _options(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_NPX: Final = _Runner(
-    ecosystem="npm",
-    naming=_options("-p --package"),
-    valued=_options(
-        "--cache --loglevel --node-options --prefix --script-shell --shell --workspace -w"
-    ),
-    flags=_options(
-        "--bun --ignore-existing --ignore-scripts --no --no-install --offline --prefer-offline --prefer-online --quiet "
-        "--silent --verbose --workspaces --yes -q -s -y"
-    ),
-)
-_PNPM: Final = _Runner(
-    ecosystem="npm",
-    subcommands=("dlx",),
-    naming=_options("--package"),
-    valued=_options("--allow-build --dir --loglevel --reporter -C"),
-    flags=_options("--shell-mode --silent -c -s"),
-)
-_YARN: Final = _Runner(
-    ecosystem="npm",
-    subcommands=("dlx",),
-    naming=_options("--package -p"),
-    valued=_options("--cwd"),
-    flags=_options("--quiet --silent -q -s"),
-)
-_UVX: Final = _Runner(
-    ecosystem="pypi",
-    naming=_options("--from"),
-    adding=_options("--with -w"),
-    valued=_options(
-        "--build-constraints --cache-dir --color --config-setting --constraints --directory --env-file "
-        "--exclude-newer --keyring-provider --link-mode --overrides --prerelease --project --python "
-        "--python-platform --refresh-package --reinstall-package --resolution --upgrade-package "
-        "--with-editable -C -P -b -c -p"
-    ),
-    flags=_options(
-        "--compile-bytecode --isolated --managed-python --native-tls --no-binary --no-build --no-cache --no-config "
-        "--no-env-file --no-index --no-managed-python --no-progress --no-python-downloads --no-sources --offline "
-        "--quiet --refresh --reinstall --system-certs --upgrade --verbose -U -n -q -v"
-    ),
-)
-_UV_RUN: Final = structs.replace(
-    _UVX,
-    subcommands=("run",),
-    naming=frozenset(),
-    valued=_UVX.valued | _options("--extra --group --no-group --only-group --package"),
-    flags=_UVX.flags
-    | _options(
-        "--active --all-extras --all-groups --all-packages --dev --exact --frozen --gui-script --locked --module "
-        "--no-default-groups --no-dev --no-editable --no-project --no-sync --only-dev --script -m -s"
-    ),
-    runs_word=False,
-)
-_PIPX: Final = _Runner(
-    ecosystem="pypi",
-    subcommands=("run",),
-    naming=_options("--spec"),
-    adding=_options("--with"),
-    valued=_options("--python"),
-    flags=_options(
-        "--fetch-missing-python --no-cache --path --pypackages --quiet --system-site-packages --verbose -q -v"
-    ),
-)
-_DOCKER: Final = _Runner(
-    ecosystem="oci",
-    subcommands=("run",),
-    valued=_options(
-        "--add-host --annotation --attach --blkio-weight --blkio-weight-device --cap-add --cap-drop --cgroup-parent "
-        "--cgroupns --cidfile --config --context --cpu-period --cpu-quota --cpu-rt-period --cpu-rt-runtime "
-        "--cpu-shares --cpus --cpuset-cpus --cpuset-mems --detach-keys --device --device-cgroup-rule "
-        "--device-read-bps --device-read-iops --device-write-bps --device-write-iops --dns --dns-option --dns-search "
-        "--domainname --entrypoint --env --env-file --expose --gpus --group-add --health-cmd --health-interval "
-        "--health-retries --health-start-period --health-timeout --host --hostname --ip --ip6 --ipc --isolation "
-        "--label --label-file --link --log-driver --log-level --log-opt --mac-address --memory --memory-reservation "
-        "--memory-swap --memory-swappiness --mount --name --network --network-alias --oom-score-adj --pid "
-        "--pids-limit --platform --publish --pull --restart --runtime --secret --security-opt --shm-size --stop-signal "
-        "--stop-timeout --storage-opt --sysctl --tmpfs --ulimit --user --userns --uts --volume --volume-driver "
-        "--volumes-from --workdir -H -a -c -e -h -l -m -p -u -v -w"
-    ),
-    flags=_options(
-        "--debug --detach --env-host --http-proxy --init --interactive --no-healthcheck --no-hosts --oom-kill-disable "
-        "--privileged --publish-all --quiet --read-only --replace --rm --rmi --sig-proxy --tls --tls-verify "
-        "--tlsverify --tty -D -P -d -i -q -t"
-    ),
-)
-
-
-def _with_subcommands(runner: _Runner, *subcommands: str) -> _Runner:
-    return structs.replace(runner, subcommands=subcommands)
-
-
-_CONTAINERS: Final = (_DOCKER, _with_subcommands(_DOCKER, "container", "run"))
-_RUNNERS: Final[Mapping[str, tuple[_Runner, ...]]] = {
-    "npx": (_NPX,),
-    "npm": (_with_subcommands(_NPX, "exec"), _with_subcommands(_NPX, "x")),
-    "bunx": (_NPX,),
-    "bun": (_with_subcommands(_NPX, "x"),),
-    "pnpx": (_with_subcommands(_PNPM),),
-    "pnpm": (_PNPM,),
-    "yarn": (_YARN,),
-    "uvx": (_UVX,),
-    "uv": (
-        _with_subcommands(_UVX, "tool", "run"),
-        _UV_RUN,
-    ),
-    "pipx": (_PIPX,),
-    "docker": _CONTAINERS,
-    "podman": _CONTAINERS,
-    "nerdctl": _CONTAINERS,
-}
-"""The ways of each program to run a package."""
-_FETCHING: Final = frozenset({*_RUNNERS, "deno", "dnx", "go"})
+_FETCHING: Final = frozenset({*RUNNERS, "deno", "dnx", "go"})
 _CREATING: Final = frozenset({"bun", "npm", "pnpm", "yarn"})
 """Programs whose `create` fetches a package and runs it."""
 _NAMES: Final = (_FETCHING - {"go"}) | {"corepack", "npm-cli.js", "npx-cli.js"}
 """What is not to be found among the arguments of another program; `go` is too common a word."""
 _POWERSHELLS: Final = frozenset({"powershell", "pwsh"})
-_SHELLS: Final = _POWERSHELLS | _options(
+_SHELLS: Final = _POWERSHELLS | options(
     "ash bash csh dash fish flock ksh mksh nu runuser script sh su tcsh zsh"
 )
 """Shells, and programs that give a script to one, behind `-c` as well."""
 _FETCHING_OR_SHELLS: Final = _FETCHING | _SHELLS
-_WRAPPERS: Final = _options(
+_WRAPPERS: Final = options(
     "busybox caffeinate chroot chrt cmd corepack cross-env doas dotenv env gtimeout ionice nice nohup setsid stdbuf "
     "strace sudo taskset time timeout unbuffer unshare winpty wsl xargs"
 )
@@ -621,7 +485,7 @@ _OTHER_SOURCE: Final = re.compile(
 """A variable that says where packages come from, such as `npm_config_registry`."""
 _SPLITTING: Final = re.compile("-[a-z0]*S|--s")
 """The option of `env` that holds a whole command line."""
-_BUILTINS: Final = _options(
+_BUILTINS: Final = options(
     "! . alias and begin bind builtin case coproc do enable eval for function if iex invoke-expression noglob not or "
     "repeat select source start-process then trap until while [["
 )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from agent_resolver.core.keyword_gap import Gap, Reason, keyword_as_text
 from agent_resolver.core.schema_document import (
     ANNOTATIONS,
     MAX_LEVELS,
@@ -17,13 +18,7 @@ from agent_resolver.core.schema_document import (
     bare,
     token,
 )
-from agent_resolver.core.schema_inclusion import (
-    Gap,
-    Reason,
-    below,
-    gaps,
-    keyword_as_text,
-)
+from agent_resolver.core.schema_inclusion import below, gaps
 
 Side = Literal["input", "output"]
 

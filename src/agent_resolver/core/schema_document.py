@@ -221,6 +221,51 @@ def _listed_values(node: dict[str, Any], types: frozenset[str]) -> list[Any] | N
     return None
 
 
+def tag_members(node: dict[str, Any]) -> Iterator[str]:
+    """The members of an object that have only a few possible values."""
+    for name, schema in node.get("properties", {}).items():
+        if isinstance(schema, dict) and ("const" in schema or "enum" in schema):
+            yield name
+
+
+def parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> bool:
+    """True if a member tells values of both schemas apart, where it is there."""
+    return _share_no_value(_member_values(first, name), _member_values(second, name))
+
+
+def _member_values(node: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The values that a member may have, by their token; None where they cannot be listed."""
+    schema = node.get("properties", {}).get(name)
+    if isinstance(schema, dict):
+        return values_of(schema)
+    return None
+
+
+def _share_no_value(
+    first: dict[str, Any] | None,
+    second: dict[str, Any] | None,
+) -> bool:
+    """True if both lists of values are known, and no value is in both."""
+    if first is None or second is None:
+        return False
+    return not first.keys() & second.keys()
+
+
+def exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """True if no value fits both."""
+    shared = types_of(first) & types_of(second)
+    if not shared:
+        return True
+    if _share_no_value(values_of(first), values_of(second)):
+        return True
+    # A tag tells two schemas apart only if one of them requires it: without the member,
+    # an object could fit both.
+    if shared != {"object"}:
+        return False
+    needed = {*first.get("required", ()), *second.get("required", ())}
+    return any(parts_values(first, second, name) for name in needed)
+
+
 class Parts(Struct, frozen=True):
     """A schema taken apart: whatever is valid satisfies every part of it."""
 

@@ -5,15 +5,26 @@ the wide one. What cannot be shown is a gap.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Iterator
 from itertools import combinations
-from math import ceil, floor, inf
 from typing import Any, Final
 
-import msgspec
-from msgspec import Struct
-
+from agent_resolver.core.keyword_gap import (
+    COUNTS,
+    SAME_TEXT,
+    Gap,
+    Reason,
+    count_gaps,
+    keyword_as_text,
+    most_items,
+    number_gaps,
+    shown,
+    text_gaps,
+    type_names,
+    types_shown,
+    unjudged_gap,
+    value_gaps,
+)
 from agent_resolver.core.schema_document import (
     GROUPS,
     MAX_LEVELS,
@@ -22,10 +33,10 @@ from agent_resolver.core.schema_document import (
     Schema,
     TooLarge,
     declared_types,
-    is_number,
+    exclude_each_other,
+    parts_values,
     same,
-    token,
-    type_of,
+    tag_members,
     types_of,
     values_of,
 )
@@ -36,18 +47,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANYTHING: Final[dict[str, Any]] = {}
 _ANY_NAME: Final[dict[str, Any]] = {"type": "string"}
 
-_SAME_TEXT: Final = ("pattern", "format", "contentEncoding", "contentMediaType")
-_COUNTS: Final = {
-    "string": ("minLength", "maxLength"),
-    "array": ("minItems", "maxItems"),
-    "object": ("minProperties", "maxProperties"),
-}
 # The keywords that are compared by what they mean; `_others` takes every other keyword
 # of a wide schema as it stands.
 _JUDGED: Final = frozenset(
     {
-        *_SAME_TEXT,
-        *(keyword for pair in _COUNTS.values() for keyword in pair),
+        *SAME_TEXT,
+        *(keyword for pair in COUNTS.values() for keyword in pair),
         *(
             "additionalProperties",
             "const",
@@ -71,36 +76,6 @@ _JUDGED: Final = frozenset(
 )
 _UNEVALUATED: Final = ("unevaluatedItems", "unevaluatedProperties")
 _GROUPED: Final = frozenset(keyword for group in GROUPS for keyword in group)
-
-
-class Reason(StrEnum):
-    """The reasons why a value that one schema takes may be refused by another."""
-
-    ALTERNATIVE = "alternative"
-    BOUND = "bound"
-    CLOSED = "closed"
-    OPEN = "open"
-    REFUSED = "refused"
-    REQUIRED = "required"
-    TEXT = "text"
-    TOO_LARGE = "too-large"
-    TYPE = "type"
-    UNIQUE = "unique"
-    UNJUDGED = "unjudged"
-    UNKNOWN = "unknown-keyword"
-    VALUES = "values"
-
-
-class Gap(Struct, frozen=True):
-    """A place where the narrow schema takes a value that the wide one refuses, or may refuse."""
-
-    path: str
-    """Where the value is, such as `$.owner.name` or `$.tags[*]`."""
-    keyword: str
-    narrow: str | None
-    """What the narrow schema says, as JSON; None where it says nothing."""
-    wide: str | None
-    reason: Reason
 
 
 def gaps(narrow: Document, wide: Document) -> list[Gap]:
@@ -319,7 +294,7 @@ class _Comparison:
                 known = [{"const": value} for value in values.values()]
             # Of `type: [string, null]`, the text may fit one alternative and null
             # another.
-            elif "type" in narrow and len(declared := _type_names(types)) > 1:
+            elif "type" in narrow and len(declared := type_names(types)) > 1:
                 known = [{**narrow, "type": name} for name in declared]
             else:
                 known = [narrow]
@@ -352,8 +327,8 @@ class _Comparison:
             return False
         if not types_of(first) & types_of(second):
             return False
-        tags = {*_tag_members(first), *_tag_members(second)}
-        return not any(_parts_values(first, second, name) for name in tags)
+        tags = {*tag_members(first), *tag_members(second)}
+        return not any(parts_values(first, second, name) for name in tags)
 
     def _are_apart(self, schemas: tuple[Schema, ...]) -> bool:
         """True if no value fits two of these alternatives of the wide schema, as far as types and tags tell."""
@@ -366,7 +341,7 @@ class _Comparison:
         for first, second in combinations(plain, 2):
             if first is None or second is None:
                 return False
-            if not _exclude_each_other(first, second):
+            if not exclude_each_other(first, second):
                 return False
         return True
 
@@ -398,16 +373,16 @@ class _Comparison:
             yield Gap(
                 path,
                 "type",
-                _types_shown(narrow),
-                _types_shown(wide),
+                types_shown(narrow),
+                types_shown(wide),
                 Reason.TYPE,
             )
             types &= allowed
         if types:
-            yield from _value_gaps(narrow, wide, path)
-            yield from _number_gaps(narrow, wide, path, types)
-            yield from _count_gaps(narrow, wide, path, types)
-            yield from _text_gaps(narrow, wide, path, types)
+            yield from value_gaps(narrow, wide, path)
+            yield from number_gaps(narrow, wide, path, types)
+            yield from count_gaps(narrow, wide, path, types)
+            yield from text_gaps(narrow, wide, path, types)
         if "array" in types:
             yield from self._items(narrow, wide, path, level)
         if "object" in types:
@@ -427,7 +402,7 @@ class _Comparison:
         wide_first = wide.get("prefixItems", [])
         wide_rest = wide.get("items", True)
         longest = max(len(first), len(wide_first))
-        most = _most_items(narrow)
+        most = most_items(narrow)
         # An array of at most one item cannot repeat any.
         if wide.get("uniqueItems") and not narrow.get("uniqueItems") and most > 1:
             yield Gap(
@@ -484,7 +459,7 @@ class _Comparison:
         # A pattern decides which schemas hold for a name, so without the same patterns
         # no member can be compared.
         if not self._patterns_agree(narrow, wide):
-            yield _unjudged_gap(path, "patternProperties", narrow, wide)
+            yield unjudged_gap(path, "patternProperties", narrow, wide)
             return
         for name in sorted({*mine, *theirs}):
             inside = below(path, name)
@@ -582,281 +557,9 @@ class _Comparison:
         keyword: str,
     ) -> Iterator[Gap]:
         if not same(narrow, wide, (self._narrow, self._wide)):
-            yield _unjudged_gap(path, keyword, narrow, wide)
-
-
-# What needs no other schema -----------------------------------------------------------
+            yield unjudged_gap(path, keyword, narrow, wide)
 
 
 def _only(node: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
     """The part of a schema that these keywords are."""
     return {keyword: node[keyword] for keyword in keywords if keyword in node}
-
-
-def _value_gaps(
-    narrow: dict[str, Any],
-    wide: dict[str, Any],
-    path: str,
-) -> Iterator[Gap]:
-    keyword = next((keyword for keyword in ("enum", "const") if keyword in wide), None)
-    if keyword is None:
-        return
-    values = values_of(narrow)
-    allowed = values_of(wide) or {}
-    if values is None:
-        yield Gap(path, keyword, None, keyword_as_text(wide, keyword), Reason.VALUES)
-    # Values of a type that the wide schema does not declare were reported with the
-    # type.
-    elif lost := [
-        values[key]
-        for key in sorted(values.keys() - allowed.keys())
-        if type_of(values[key]) in declared_types(wide)
-    ]:
-        yield Gap(path, keyword, shown(lost), None, Reason.VALUES)
-
-
-def _number_gaps(
-    narrow: dict[str, Any],
-    wide: dict[str, Any],
-    path: str,
-    types: frozenset[str],
-) -> Iterator[Gap]:
-    if not types & {"fraction", "integer"}:
-        return
-    numbers = _numeric_values(narrow)
-    # With the sign turned, an upper bound is a lower one, so both ends go through the
-    # same code.
-    for sign, inclusive, exclusive in (
-        (1, "minimum", "exclusiveMinimum"),
-        (-1, "maximum", "exclusiveMaximum"),
-    ):
-        is_whole = "fraction" not in types
-        needed = _lower_bound(wide, sign, (inclusive, exclusive), is_whole=is_whole)
-        given = _lower_bound(narrow, sign, (inclusive, exclusive), is_whole=is_whole)
-        # Values that are listed bound a number too, without any `minimum`.
-        if numbers:
-            least = min(sign * number for number in numbers)
-            given = max(given, (least, False))
-        # Of two bounds at one number the exclusive one is stricter, and sorts behind
-        # the other: `False < True`.
-        if given < needed:
-            keyword = inclusive if inclusive in wide else exclusive
-            yield Gap(
-                path,
-                keyword,
-                keyword_as_text(narrow, keyword),
-                keyword_as_text(wide, keyword),
-                Reason.BOUND,
-            )
-    if "multipleOf" in wide:
-        step = narrow.get("multipleOf")
-        if not _is_multiple(step, numbers, wide["multipleOf"]):
-            yield Gap(
-                path,
-                "multipleOf",
-                keyword_as_text(narrow, "multipleOf"),
-                keyword_as_text(wide, "multipleOf"),
-                Reason.BOUND,
-            )
-
-
-def _numeric_values(node: dict[str, Any]) -> list[float]:
-    values = values_of(node) or {}
-    return [value for value in values.values() if is_number(value)]
-
-
-def _lower_bound(
-    node: Mapping[str, Any],
-    sign: int,
-    keywords: tuple[str, str],
-    *,
-    is_whole: bool,
-) -> tuple[float, bool]:
-    """The least that a number may be, and whether it must be more; of whole numbers the least itself.
-
-    With the sign turned it is the greatest, turned as well.
-    """
-    found: list[tuple[float, bool]] = [(-inf, False)]
-    for keyword, is_exclusive in zip(keywords, (False, True), strict=True):
-        if keyword in node:
-            limit = sign * node[keyword]
-            # The least whole number above 1.5 is 2, and above 1 it is 2 as well: both
-            # kinds of bound become inclusive.
-            if not is_whole:
-                found.append((limit, is_exclusive))
-            elif is_exclusive:
-                found.append((floor(limit) + 1, False))
-            else:
-                found.append((ceil(limit), False))
-    return max(found)
-
-
-def _is_multiple(narrow: object, numbers: Sequence[object], wide: object) -> bool:
-    """True if all numbers are multiples of `wide`; fractions are not judged, since they are not exact."""
-    if narrow is not None and narrow == wide:
-        return True
-    if not isinstance(wide, int):
-        return False
-    # Without listed values, it is enough that the narrow `multipleOf` is itself a
-    # multiple.
-    judged = numbers or [narrow]
-    return all(isinstance(each, int) and each % wide == 0 for each in judged)
-
-
-def _count_gaps(
-    narrow: dict[str, Any],
-    wide: dict[str, Any],
-    path: str,
-    types: frozenset[str],
-) -> Iterator[Gap]:
-    values = values_of(narrow) or {}
-    for name, (least, most) in _COUNTS.items():
-        if name not in types:
-            continue
-        sizes = [len(value) for value in values.values() if type_of(value) == name]
-        # Required members are a bound of their own, also without `minProperties`.
-        fewest = max(
-            narrow.get(least, 0),
-            min(sizes, default=0),
-            _least_members(narrow) if name == "object" else 0,
-        )
-        if wide.get(least, 0) > fewest:
-            yield Gap(
-                path,
-                least,
-                keyword_as_text(narrow, least),
-                keyword_as_text(wide, least),
-                Reason.BOUND,
-            )
-        # A closed list of `prefixItems` bounds an array without `maxItems`.
-        greatest = _most_items(narrow) if name == "array" else narrow.get(most, inf)
-        if wide.get(most, inf) < min(greatest, max(sizes, default=inf)):
-            yield Gap(
-                path,
-                most,
-                keyword_as_text(narrow, most),
-                keyword_as_text(wide, most),
-                Reason.BOUND,
-            )
-
-
-def _least_members(node: dict[str, Any]) -> int:
-    return len({*node.get("required", ())})
-
-
-def _most_items(node: dict[str, Any]) -> float:
-    """The most items that an array may have."""
-    limit: float = node.get("maxItems", inf)
-    if node.get("items") is False:
-        return min(limit, len(node.get("prefixItems", ())))
-    return limit
-
-
-def _text_gaps(
-    narrow: dict[str, Any],
-    wide: dict[str, Any],
-    path: str,
-    types: frozenset[str],
-) -> Iterator[Gap]:
-    """The form of a text, as it stands: it cannot be computed if one pattern or format covers another."""
-    for keyword in _SAME_TEXT:
-        if keyword not in wide:
-            continue
-        # A `format` may be about any type, the other keywords are about text alone.
-        counts = "string" in types or keyword == "format"
-        if counts and token(narrow.get(keyword)) != token(wide[keyword]):
-            yield Gap(
-                path,
-                keyword,
-                keyword_as_text(narrow, keyword),
-                keyword_as_text(wide, keyword),
-                Reason.TEXT,
-            )
-
-
-def _tag_members(node: dict[str, Any]) -> Iterator[str]:
-    """The members of an object that have only a few possible values."""
-    for name, schema in node.get("properties", {}).items():
-        if isinstance(schema, dict) and ("const" in schema or "enum" in schema):
-            yield name
-
-
-def _parts_values(first: dict[str, Any], second: dict[str, Any], name: str) -> bool:
-    """True if a member tells values of both schemas apart, where it is there."""
-    return _share_no_value(_member_values(first, name), _member_values(second, name))
-
-
-def _member_values(node: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """The values that a member may have, by their token; None where they cannot be listed."""
-    schema = node.get("properties", {}).get(name)
-    if isinstance(schema, dict):
-        return values_of(schema)
-    return None
-
-
-def _share_no_value(
-    first: dict[str, Any] | None,
-    second: dict[str, Any] | None,
-) -> bool:
-    """True if both lists of values are known, and no value is in both."""
-    if first is None or second is None:
-        return False
-    return not first.keys() & second.keys()
-
-
-def _exclude_each_other(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """True if no value fits both."""
-    shared = types_of(first) & types_of(second)
-    if not shared:
-        return True
-    if _share_no_value(values_of(first), values_of(second)):
-        return True
-    # A tag tells two schemas apart only if one of them requires it: without the member,
-    # an object could fit both.
-    if shared != {"object"}:
-        return False
-    needed = {*first.get("required", ()), *second.get("required", ())}
-    return any(_parts_values(first, second, name) for name in needed)
-
-
-def _unjudged_gap(
-    path: str,
-    keyword: str,
-    narrow: dict[str, Any],
-    wide: dict[str, Any],
-) -> Gap:
-    return Gap(
-        path,
-        keyword,
-        keyword_as_text(narrow, keyword),
-        keyword_as_text(wide, keyword),
-        Reason.UNJUDGED,
-    )
-
-
-def _type_names(types: Iterable[str]) -> list[str]:
-    """The names of types, as `type` has them."""
-    found = set(types)
-    # JSON Schema has no name for fractions without whole numbers.
-    if "fraction" in found:
-        found = found - {"fraction", "integer"} | {"number"}
-    return sorted(found)
-
-
-def _types_shown(node: dict[str, Any]) -> str | None:
-    if "type" not in node and values_of(node) is None:
-        return None
-    names = _type_names(types_of(node))
-    return shown(names[0] if len(names) == 1 else names)
-
-
-def keyword_as_text(node: dict[str, Any], keyword: str) -> str | None:
-    """The value of a keyword as text; None if the schema does not have it."""
-    if keyword in node:
-        return shown(node[keyword])
-    return None
-
-
-def shown(value: object) -> str:
-    """A JSON value as text."""
-    return msgspec.json.encode(value).decode()

@@ -9,8 +9,9 @@ import msgspec
 from agent_resolver.core.blueprint.mapped_schema import known_part
 from agent_resolver.core.blueprint.section import Section
 from agent_resolver.core.blueprint.template import Place
+from agent_resolver.core.keyword_gap import Gap, Reason
 from agent_resolver.core.schema_document import Document, Schema, bare
-from agent_resolver.core.schema_inclusion import Gap, Reason, gaps
+from agent_resolver.core.schema_inclusion import gaps
 from agent_resolver.core.shorten import shorten
 from agent_resolver.schema.issue import Issue, IssueCode, Severity
 from agent_resolver.schema.walker import suggestion
