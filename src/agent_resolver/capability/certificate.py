@@ -125,6 +125,7 @@ class _Subject:
             side: list(_unsafe_in_schema(schema, side))
             for side, schema in schemas.items()
         }
+        # A wrong default or example leaves a schema that values can be checked against.
         self._usable = {
             side: schema
             for side, schema in schemas.items()
@@ -164,6 +165,7 @@ class _Subject:
 
     def changed_examples(self) -> Iterator[Finding]:
         """Examples of a capability that do not come back when they are read and written."""
+        # A blueprint has no types in Python that its examples could become.
         if not isinstance(self.tool, Capability):
             return
         for position, example in enumerate(self.descriptor.labels.examples):
@@ -185,6 +187,7 @@ def _reason_unusable(schema: dict[str, Any]) -> str | None:
     """The reason why no value can be checked against a schema; None if values can."""
     if fault := meta_fault(schema):
         return f"its schema is none of 2020-12: {fault}"
+    # The meta-schema allows any keyword, also one that would be passed over in silence.
     if keyword := Document(bare(schema)).fault:
         return f"`{keyword}` in its schema cannot be followed, or is of another dialect than 2020-12"
     try:

@@ -145,6 +145,7 @@ def _with_one_request(function: Callable[..., Any]) -> Callable[..., Any]:
         "context": CallContext,
         "return": result_type,
     }
+    # `functools.wraps` would keep the annotations too, which have just been replaced.
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(adapter, name, getattr(function, name))
     return adapter
@@ -176,6 +177,7 @@ def _request_type(function: Callable[..., Any]) -> tuple[type[msgspec.Struct], s
 def _result_type(annotation: Any) -> tuple[Any, bool]:  # noqa: ANN401 - a type
     """The type of the result, and whether it had to be put into an object."""
     _, found = typed(annotation, "output", ("return",), needs_notes=False)
+    # A type with another fault is left as it is: the check of every capability reports it.
     if [each.code for each in found] != [UnsafeCode.NOT_AN_OBJECT]:
         return annotation, False
     return msgspec.defstruct(

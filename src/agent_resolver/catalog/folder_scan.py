@@ -34,6 +34,7 @@ class FolderScan:
         taken: set[str] = set()
         for root in self.roots:
             files = self._files_or_nothing(root, is_first=is_first)
+            # Roots may overlap, or lead to one folder by a link. A single root cannot.
             if len(self.roots) > 1:
                 real = _real_paths(root, files)
                 files = {
@@ -53,6 +54,7 @@ class FolderScan:
             if is_first:
                 raise
             self.unusable.append(Finding(root, left_out_file(str(error))))
+            # One warning for each time that a root goes, not one for each look.
             if root not in self._gone:
                 import logging
 

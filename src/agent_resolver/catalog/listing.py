@@ -125,6 +125,7 @@ def write_agent(
             msgspec.json.encode(entry.capabilities),
         ),
     )
+    # Two spellings of one capability differ by case alone, and are one row.
     connection.executemany(
         "INSERT OR IGNORE INTO capability VALUES (?, ?)",
         [(capability.casefold(), address.file) for capability in entry.capabilities],
@@ -194,6 +195,7 @@ def read_visible(rows: Iterable[tuple[str, str | None, int, int, int]]) -> Visib
         digest.update(msgspec.json.encode(row))
         found = [uri for uri in row[:2] if uri]
         shown.update(dict.fromkeys(found, row[2]))
+        # A strict client does not see agents whose requirements do not resolve.
         if not row[3]:
             hidden += found
         if row[4]:

@@ -124,6 +124,7 @@ def merge_entries(
     names = [_name_of(entry) for batch in batches for entry in batch.entries]
     ids = assign_ids(names, known)
     conflicts: list[MergeConflict] = []
+    # Rules 1 to 3 among the sources themselves, before the index is looked at.
     fresh = _join_batches(batches, ids, conflicts)
     before = {_key(entry): entry for entry in existing}
     updates: list[Update] = []
@@ -132,15 +133,18 @@ def merge_entries(
         old = before.get(key)
         if old is None:
             result[key] = held.entry
+        # Rule 4: what was imported before gives way, except what a person vouched for.
         elif _is_older_news(old, held.entry):
             reached = _keep_vouched(old, held, conflicts, is_vouched)
             result[key] = _fill(reached, old, "", None).entry
             updates += _updates_between(old, result[key])
         else:
+            # Rule 2: the entry of the index was written by hand, so it comes first.
             kept = _Held(old, dict.fromkeys(_stated(old), _HAND))
             result[key] = _fill(kept, held.entry, "", conflicts, held.origin).entry
     ordered = sorted(
         conflicts,
+        # The report must not depend on the order in which sources were read.
         key=lambda conflict: (conflict.server, conflict.fact, conflict.refused_from),
     )
     strangers = _strangers(existing, [result[key] for key in sorted(fresh)])
@@ -212,6 +216,7 @@ def _strangers(
 ) -> Iterator[tuple[str, Note]]:
     """A note for each imported entry that is another server than all others of its id, with that id."""
     known: dict[str, dict[str, str]] = {}
+    # The servers of the index come first, so that an import is noted and not they.
     for entry in existing:
         known.setdefault(entry.id, {})[_render_key(_key(entry))] = reached_name(entry)
     for entry in imported:
@@ -241,6 +246,7 @@ def _keep_vouched(
     """What is imported again, reached as before if a person or a probe vouched for the server that is reached so."""
     before = _stated(old)["reach"]
     now = _stated(fresh.entry)["reach"]
+    # Without a voucher, or nothing changed: the newest way to reach the server counts.
     if before == now or (
         all(getattr(old, key) is UNSET for key in _VOUCHED) and not is_vouched(old.id)
     ):
@@ -273,6 +279,7 @@ def _fill(
     later_facts = _stated(later)
     origin = dict(held.origin)
     for fact, value in later_facts.items():
+        # An entry that was itself joined from several sources names one for each fact.
         place = (origins or {}).get(fact, label)
         if fact not in earlier_facts:
             origin[fact] = place
@@ -301,6 +308,7 @@ def _stated(entry: IndexEntry) -> dict[str, Any]:
     found["reach"] = reach
     for key in _FACTS:
         value = getattr(entry, key)
+        # An importer that finds no category writes an empty list, which states nothing.
         if value is not UNSET and not (key == "categories" and not value):
             found[key] = value
     for section, kind in _NESTED:
@@ -348,6 +356,7 @@ def _updates_between(old: IndexEntry, new: IndexEntry) -> Iterable[Update]:
 
 def _render_value(fact: str, value: Any) -> str:  # noqa: ANN401 - any fact
     """A value for a person, without what looks like a secret in a hand-written command."""
+    # Only a fact that the entry did not have before is None here: JSON has no null.
     if value is None:
         return "not known"
     if fact == "reach" and "launch" in value:

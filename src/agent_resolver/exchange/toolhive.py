@@ -34,6 +34,8 @@ _MAX_PORT: Final = 65535
 def matches(content: object) -> bool:
     """True if the content is a server of the catalogue, or all of it."""
     match content:
+        # Other catalogues have `servers` as well; only this one has remote ones beside
+        # them.
         case {"servers": dict(servers), **others}:
             return "remote_servers" in others or any(map(_is_server, servers.values()))
         case {"remote_servers": dict()}:
@@ -132,8 +134,10 @@ def _transport_of(part: Part) -> Transport:
 
 
 def _port_of(part: Part) -> int | None:
+    # The format writes 0 for a server that listens on no port.
     if not part or part.value == 0:
         return None
+    # `True` is an `int` for `isinstance`, and would be taken for port 1.
     if type(part.value) is not int or not 0 < part.value <= _MAX_PORT:
         raise part.refuse_entry(
             IssueCode.OUT_OF_RANGE, f"Expected a port from 1 to {_MAX_PORT}"

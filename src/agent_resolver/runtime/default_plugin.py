@@ -204,6 +204,7 @@ def _loop_parts() -> SharedParts:
     return SharedParts(handlers, tuple(keys))
 
 
+# One object for all plans, made once: thousands of agents share it.
 _LOOP_PLUGIN: Final = DefaultPlugin(LOOP_ACTION_HANDLERS, shared=_loop_parts())
 
 
@@ -212,6 +213,7 @@ def loop_action_handlers() -> DefaultPlugin:
     return _LOOP_PLUGIN
 
 
+# Most agents have the same limit, and a plan is made for each run.
 @lru_cache(64)
 def max_rounds(limit: int) -> DefaultPlugin:
     """Ends a run after so many rounds."""
@@ -223,6 +225,7 @@ def max_rounds(limit: int) -> DefaultPlugin:
 
 def stop_conditions(limit: int, conditions: tuple[StopCondition, ...]) -> DefaultPlugin:
     """Ends a run at the first condition that holds, the spec's own limit of rounds before all others."""
+    # The spec's limit counts even where a condition of the agent allows more rounds.
     rules = StopRules((StopCondition(type="max_rounds", value=limit), *conditions))
     return DefaultPlugin(STOP_CONDITIONS, phases=(("after_inference", rules),))
 

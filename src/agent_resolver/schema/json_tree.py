@@ -89,6 +89,8 @@ class _Parser:
         place = self._lines.place(offset)
         if found := _NUMBER.match(self._text, offset):
             source = found.group()
+            # RFC 8259, section 6: `01`, `1.` and `1_000` are not numbers, though they
+            # begin as one.
             following = self._text[found.end() : found.end() + 1]
             if following.isalnum() or following in {".", "_"}:
                 raise self.stop("Invalid number", offset)
@@ -97,6 +99,8 @@ class _Parser:
         word = found.group() if found else ""
         if word in _CONSTANTS:
             return Scalar(_CONSTANTS[word], *place, source=word), offset + len(word)
+        # RFC 8259, section 6: `Infinity` and `NaN` are not permitted. Python's decoder
+        # takes them.
         if word.lstrip("-") in {"NaN", "Infinity"}:
             raise self.stop(
                 f"`{word}` is not JSON", offset, "use a number, or leave the key out"
@@ -108,6 +112,8 @@ class _Parser:
             value, end = _DECODER.raw_decode(self._text, offset)
         except JSONDecodeError as error:
             raise self._broken_string(offset, error.pos) from None
+        # RFC 8259, section 8.2: half a surrogate pair is behaviour that no reader can
+        # rely on.
         if _SURROGATE.search(value):
             raise self.stop(
                 "A string escapes half a surrogate pair, which is not a character",

@@ -116,6 +116,7 @@ class SessionNotes:
         def write(transaction: Transaction) -> bool:
             names = _names_of(read_note(transaction, key))
             changed = names | {name} if is_wanted else names - {name}
+            # A client that repeats its subscription costs no write.
             if changed != names and len(changed) <= _MOST_SUBSCRIPTIONS:
                 put_note(
                     transaction,
@@ -181,6 +182,7 @@ class SharedSessions(StreamableHTTPSessionManager):
 
     async def close_streams(self) -> None:
         """End all streams, and serve none any more: their clients open them again, at another server."""
+        # Set first: a stream that opens while others close would outlive them.
         self._is_closing = True
         for session in list(self._streams):
             await self._close_stream(session)

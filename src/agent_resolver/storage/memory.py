@@ -101,6 +101,7 @@ class MemoryStore:
                 if only_leases:
                     require_leases_alone(needs_flush=transaction.needs_flush)
                 self._extend_trail(transaction.records_to_add)
+            # A cancelled piece of work is undone too.
             except BaseException:
                 transaction.undo()
                 raise
@@ -149,6 +150,7 @@ class MemoryStore:
         self._require_ready()
         with self._turn:
             last = self._newest_wake if position is None else position
+            # The newest come last, so that the search ends at the first old one.
             newer = takewhile(lambda wake: wake.position > last, reversed(self._wakes))
             return frozenset(
                 wake.key for wake in newer if wake.topic == topic
@@ -288,6 +290,7 @@ class _MemoryTransaction:
 
     def prune_trail(self, through: int) -> int:
         self.needs_flush = True
+        # Before anything is removed: what is noted puts back the trail as it is now.
         self._undo.append(self._store.unpruned())
         return self._store.prune_trail(through)
 

@@ -105,8 +105,11 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
         for source, each in enumerate(sources)
         for position, server in enumerate(each.servers)
     ]
+    # The number of an entry is its place in this order, so that a key is found by
+    # halving.
     servers.sort(key=lambda found: (found[0].id, found[0].version))
     categories = grouped(server for server, _, _ in servers)
+    # A new file that is renamed at the end: no journal is needed, and none is written.
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         for pragma in _PRAGMAS:
@@ -118,6 +121,7 @@ def _write(path: str, sources: Sequence[BuiltFrom], cache: CacheStamp | None) ->
         raise OSError(None, str(error)) from error
     finally:
         connection.close()
+    # Two releases of SQLite would otherwise write different bytes for one index.
     with open(path, "r+b") as file:
         os.pwrite(file.fileno(), _VERSION.to_bytes(4, "big"), _VERSION_AT)
 
@@ -170,11 +174,14 @@ def grouped(servers: Iterable[Server]) -> dict[str, CategoryCandidates]:
     """The categories, in order, with their candidates by preference; `servers` are by id and version."""
     grouped: dict[str, CategoryCandidates] = {}
     numbered = list(enumerate(servers))
+    # The order of preference: signed servers first, then by id and version.
     for is_signed in (True, False):
         for number, server in numbered:
             if bool(server.signed) is not is_signed:
                 continue
             byte = fact_byte(server)
+            # A server that states no scopes is listed under the empty scope, which no
+            # file can ask for: the reader has to tell it from one that offers none.
             scopes = ("",) if server.scopes is None else dict.fromkeys(server.scopes)
             for name in dict.fromkeys(server.categories):
                 category = grouped.get(name)
@@ -215,10 +222,12 @@ def _write_categories(
         )
         _insert(connection, "candidates", 4, _block_rows(category, blocks, salt))
         _insert(connection, "offer", 5, _offer_rows(category, scopes, offers, salt))
+        # Rounds up.
         next_block += -(-total // BLOCK)
         next_offer += len(scopes)
         for scope in scopes:
             by_scope.setdefault(scope, []).append(number)
+    # The empty scope stands for servers without facts; it is not one to suggest.
     by_scope.pop("", None)
     names = list(categories)
     _insert(connection, "scope", 4, _scope_rows(by_scope, names, salt))
@@ -268,6 +277,7 @@ def _offer_rows(
 def _packed(ordinals: Sequence[int], total: int) -> tuple[bool, bytes]:
     """Candidates in the shorter form: a list of their numbers, or a bit for each candidate of the category."""
     width, code = (2, "H") if total <= WIDEST_SHORT else (4, "I")
+    # A list takes 8 * width bits for each candidate, the set one bit for every one.
     if len(ordinals) * width * 8 < total:
         return True, struct.pack(f"<{len(ordinals)}{code}", *ordinals)
     bits = bytearray(-(-total // 8))

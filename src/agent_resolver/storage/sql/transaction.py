@@ -140,6 +140,8 @@ class SqlTransaction(SqlSnapshot):
         self.needs_flush = self.needs_flush or table.is_durable
         self._read.pop((table.name, *table.key_of(row)), None)
         values = in_utf8(structs.astuple(row))
+        # Only some tables have words of people or models, which are never kept in the
+        # open.
         if sql.sealed and self._find_seal is not None:
             values = seal_row(sql, values, self._find_seal)
         statement = sql.insert if only_new else sql.replace
@@ -191,6 +193,7 @@ class SqlTransaction(SqlSnapshot):
     def take_back(self) -> None:
         """End what was lent."""
         if self._lent is not None:
+            # The library may keep the object, and must not use it after the commit.
             self._lent.end()
             self._lent = None
             self.forget_read()
