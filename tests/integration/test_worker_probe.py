@@ -41,10 +41,10 @@ def address_of(worker: "subprocess.Popen[str]") -> str:
     pytest.fail("the worker ended without an address")
 
 
-def get(url: str, host: str = "") -> tuple[int, bytes]:
+def get(url: str, host: str = "", seconds: float = 30) -> tuple[int, bytes]:
     request = urllib.request.Request(url, headers={"Host": host} if host else {})  # noqa: S310 - loopback
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310 - as above
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
+from agent_resolver.storage.postgres.lock import OWNERS
 from tests.integration.test_worker_probe import address_of, get, scrape
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.process import eventually
@@ -44,16 +47,20 @@ def working(folder: Path, server: PostgresServer) -> Iterator[tuple[WorkerProjec
     }
     project = WorkerProject(folder / "project", folder / "shared", **variables)
     project.begin_blueprints("a", "b")
-    command = [sys.executable, "-c", SOON_STUCK, "worker", "--trust", "--http", "127.0.0.1:0", "--json"]
-    pipe = subprocess.PIPE
-    worker = subprocess.Popen(
-        command, cwd=project.folder, env=project.environment, stdout=pipe, stderr=pipe, encoding="utf-8"
-    )
-    try:
+    with started(project, project.environment) as worker:
         url = address_of(worker)
         assert get(f"{url}/readyz")[0] == 200
         assert eventually(lambda: sorted(project.begun(worker.pid)) == ["a-1", "b-1"], 60), project.notes
         yield project, worker, url
+
+
+@contextmanager
+def started(project: WorkerProject, environment: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", SOON_STUCK, "worker", "--trust", "--http", "127.0.0.1:0", "--json"]
+    pipe = subprocess.PIPE
+    worker = subprocess.Popen(command, cwd=project.folder, env=environment, stdout=pipe, stderr=pipe, encoding="utf-8")
+    try:
+        yield worker
     finally:
         worker.kill()
         worker.communicate(timeout=60)
@@ -101,3 +108,35 @@ def test_a_worker_is_alive_and_not_ready_while_postgres_is_frozen(tmp_path: Path
 def tell_all(processes: list[int], number: int) -> None:
     for each in processes:
         os.kill(each, number)
+
+
+def test_a_worker_whose_session_for_words_is_frozen_is_alive(tmp_path: Path) -> None:
+    """It asks by that session whether other processes are there, and answers probes meanwhile."""
+    with postgres_server() as server, working(tmp_path, server) as (project, _, _):
+        environment = dict(project.environment)
+        environment["AGENT_STATE_URL"] += "?application_name=other"
+        with started(project, environment) as other:
+            url = address_of(other)
+            assert get(f"{url}/readyz")[0] == 200
+            session = session_for_words(environment["AGENT_STATE_URL"])
+            os.kill(session, signal.SIGSTOP)
+            try:
+                assert eventually(lambda: reason(url) == "state_slow", 60)
+                end = time.monotonic() + 2 * STUCK_SECONDS
+                while time.monotonic() < end:
+                    assert get(f"{url}/healthz", seconds=2)[0] == 200
+                    time.sleep(0.5)
+            finally:
+                os.kill(session, signal.SIGCONT)
+            assert eventually(lambda: get(f"{url}/readyz")[0] == 200, 60)
+
+
+def session_for_words(url: str) -> int:
+    """The server's process for the session of a worker that shows that it is there."""
+    statement = """
+        SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE locktype = 'advisory' AND classid = %s::bigint::oid AND application_name = 'other'
+    """
+    with psycopg.connect(url, application_name="looking") as connection:
+        [(pid,)] = connection.execute(statement, (OWNERS,)).fetchall()
+        return int(pid)

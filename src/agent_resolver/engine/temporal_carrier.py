@@ -44,6 +44,7 @@ from agent_resolver.engine.temporal_place import TemporalPlace
 from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
 from agent_resolver.registry.port import Seal
 from agent_resolver.schema.state import FINISHED, LEASES, RUNS, WAITS
+from agent_resolver.storage.gone import find_gone
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot
 
@@ -367,7 +368,7 @@ class TemporalCarrier:
         is_settled, owner, left_by = await journal.store.read(
             lambda snapshot: _read_progress(snapshot, journal, run, now)
         )
-        is_gone = bool(owner) and journal.store.is_gone(owner)
+        is_gone = owner in await find_gone(journal.store, [owner])
         return _Look(
             is_settled,
             is_held=bool(owner) and not is_gone,

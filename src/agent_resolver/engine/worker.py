@@ -16,6 +16,7 @@ from agent_resolver.registry.call import place_of
 from agent_resolver.schema.errors import ResolverError
 from agent_resolver.schema.state import LEASES, RUNS, WAITS
 from agent_resolver.storage.errors import FileError, LeaseLost
+from agent_resolver.storage.gone import find_gone
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot
 from agent_resolver.storage.wait_queue import TOPIC
@@ -206,7 +207,7 @@ class Worker:
         # Each process is asked about once, however many runs it has, and outside of the
         # transaction.
         owners = {owner for _, owner, is_free_now in held if owner and not is_free_now}
-        gone = {owner for owner in owners if self._journal.store.is_gone(owner)}
+        gone = await find_gone(self._journal.store, owners)
         found = [
             run for run, owner, is_free_now in held if is_free_now or owner in gone
         ]

@@ -16,6 +16,7 @@ from agent_resolver.schema.state import (
     RunKind,
     RunStatus,
 )
+from agent_resolver.storage.gone import find_gone
 from agent_resolver.storage.lease import lease_name
 from agent_resolver.storage.port import Snapshot, Store
 
@@ -81,7 +82,7 @@ async def list_runs(
     rows, leases = await store.read(
         lambda snapshot: _rows_and_leases(snapshot, chosen, limit, may_read)
     )
-    free = _free_runs(store, leases, seconds)
+    free = await _find_free(store, leases, seconds)
     judged = [(row, _shown_status(row, is_free=row.id in free)) for row in rows]
     # `running` and `interrupted` are the same in rows: which of both it is shows only
     # here.
@@ -114,7 +115,7 @@ async def look_at_run(store: Store, seconds: float, run: str) -> ListedRun | Non
     row, lease, action = await store.read(read)
     if row is None:
         return None
-    free = _free_runs(store, {run: lease}, seconds)
+    free = await _find_free(store, {run: lease}, seconds)
     return ListedRun(
         row=row, status=_shown_status(row, is_free=run in free), action=action
     )
@@ -167,11 +168,10 @@ def _free_runs(
     leases: dict[str, LeaseRow | None],
     seconds: float,
 ) -> set[str]:
-    """The runs that no process has. Each process is asked for once, however many runs name it."""
-    owners = {
-        lease.owner for lease in leases.values() if lease is not None and lease.owner
-    }
-    gone = {owner for owner in owners if store.is_gone(owner)}
+    """The runs that no process has."""
+    gone = await find_gone(
+        store, (lease.owner for lease in leases.values() if lease is not None)
+    )
     free = set()
     for run, lease in leases.items():
         is_owner_gone = lease is not None and lease.owner in gone

@@ -6,6 +6,7 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from agent_resolver.schema.state import WORKERS, WorkerRow
+from agent_resolver.storage.gone import find_gone
 from agent_resolver.storage.lease import LEASE_SECONDS
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 
@@ -33,15 +34,24 @@ class ListedWorker(Struct, frozen=True):
 async def list_workers(store: Store, seconds: float) -> list[ListedWorker]:
     """The workers of a state, those that started first at the top; `seconds` is the time, as leases measure it."""
     rows = await store.read(lambda snapshot: snapshot.find(WORKERS))
-    listed = [ListedWorker(row, _shown_state(store, row, seconds)) for row in rows]
+    asked = [row.name for row in rows if not _is_over(row, seconds)]
+    gone = await find_gone(store, asked)
+    listed = [
+        ListedWorker(row, _shown_state(row, seconds, is_gone=row.name in gone))
+        for row in rows
+    ]
     return sorted(listed, key=lambda each: (each.row.started_at, each.row.name))
 
 
-def _shown_state(store: Store, row: WorkerRow, seconds: float) -> ShownState:
+def _is_over(row: WorkerRow, seconds: float) -> bool:
+    """True if the row alone shows that the worker is not there."""
+    return row.state == "stopped" or seconds - row.seen > LEASE_SECONDS
+
+
+def _shown_state(row: WorkerRow, seconds: float, *, is_gone: bool) -> ShownState:
     if row.state == "stopped":
         return "stopped"
-    is_silent = seconds - row.seen > LEASE_SECONDS
-    return "gone" if is_silent or store.is_gone(row.name) else row.state
+    return "gone" if is_gone or _is_over(row, seconds) else row.state
 
 
 def note_worker(transaction: Transaction, row: WorkerRow) -> bool:
