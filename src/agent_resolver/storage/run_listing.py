@@ -163,7 +163,7 @@ def _rows(snapshot: Snapshot, chosen: RunFilter, limit: int | None) -> list[Run]
     return sorted(rows, key=lambda row: (row.started_at, row.id), reverse=True)
 
 
-def _free_runs(
+async def _find_free(
     store: Store,
     leases: dict[str, LeaseRow | None],
     seconds: float,
