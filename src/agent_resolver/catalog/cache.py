@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class Counters(Struct, frozen=True):
-    """How a cache did so far."""
+    """The uses of a cache so far, and its present size."""
 
     hits: int
     misses: int
@@ -74,7 +74,7 @@ class Cache(Generic[Key, Value]):
 
     @property
     def counters(self) -> Counters:
-        """How it did so far."""
+        """Its uses so far, and its present size."""
         return Counters(
             self._hits, self._misses, self._evictions, len(self._values), self._bytes
         )

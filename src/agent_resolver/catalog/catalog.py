@@ -374,7 +374,7 @@ class Catalog:
 
     @property
     def total(self) -> int:
-        """How many agents there are."""
+        """The number of agents."""
         self._mended(self._look)
         return self._total
 
@@ -462,7 +462,7 @@ class Catalog:
         return self._mended(lambda: search_index(self._index, asked, view, most))
 
     def has(self, uri: str) -> bool:
-        """Whether an agent has this address."""
+        """True if an agent has this address."""
         return self._mended(lambda: self._row(AgentUri(uri))) is not None
 
     def completions(
@@ -636,7 +636,7 @@ class Catalog:
                 )
 
     def _role_findings(self) -> Iterator[Finding]:
-        """What is wrong with the roles: faults of the file, and agents that are not there."""
+        """The problems of the roles: faults of the file, and agents that do not exist."""
         roles = self._roles()
         yield from self._role_issues
         for role in sorted(roles.values(), key=lambda role: role.name):
@@ -652,7 +652,7 @@ class Catalog:
 
     @property
     def refused(self) -> int:
-        """How many agent files cannot be served; `findings` says why."""
+        """The number of agent files that cannot be served; `findings` gives the reasons."""
         return sum(found.issue.severity is Severity.ERROR for found in self._issues())
 
     @property
@@ -671,7 +671,7 @@ class Catalog:
         )
 
     def _issues(self) -> Iterator[Finding]:
-        """What keeps each file that was read from being served."""
+        """The issues that keep files from being served."""
         rows = self._index.rows(
             "SELECT root, path, issue FROM file WHERE issue IS NOT NULL ORDER BY root, path"
         )
@@ -682,7 +682,7 @@ class Catalog:
 
     @property
     def counters(self) -> Counters:
-        """How the cache of definitions did so far."""
+        """The uses of the cache of definitions so far, and its present size."""
         return self._definitions.counters
 
     def close(self) -> None:

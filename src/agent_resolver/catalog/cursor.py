@@ -1,4 +1,4 @@
-"""Where a page starts, as an opaque word that holds for one listing only."""
+"""The start of a page, as an opaque word that holds for one listing only."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256

@@ -9,7 +9,7 @@ from agent_resolver.schema.issue import Issue
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """What the front matter of one agent file says, and what its bytes are."""
+    """The front matter of one agent file, with the digest and the size of its bytes."""
 
     name: str
     description: str = ""

@@ -1,4 +1,4 @@
-"""What goes wrong in the catalog.
+"""The errors of the catalog.
 
 ResolverError
 ├── MalformedUri     an address that no agent can have

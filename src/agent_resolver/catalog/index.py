@@ -160,7 +160,7 @@ def _open_prepared(path: str) -> sqlite3.Connection:
 
 
 def _read_marks(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Whose database it is, and of which version."""
+    """The marks of a database: the program that it belongs to, and its version."""
     return tuple(
         connection.execute(f"PRAGMA {mark}").fetchone()[0]
         for mark in ("application_id", "user_version")
@@ -191,7 +191,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether the index has to be made anew; what Python cannot read of a row is damage too."""
+    """True if the index has to be made again; a row that Python cannot read is damage too."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return not isinstance(error, sqlite3.ProgrammingError)

@@ -1,4 +1,4 @@
-"""What listings show of an agent, and how the rows of the index are written and asked for."""
+"""The rows of the index, which hold all that listings show of an agent."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class Listed(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether the `requires` of an agent file resolve, and why not."""
+    """The outcome for the `requires` of an agent file: they resolve or not, and why not."""
 
     status: Status
     reason: str = ""

@@ -25,7 +25,7 @@ class Named(Struct, frozen=True):
 
 
 class Address(Struct, frozen=True):
-    """Where an agent is listed, and where else it is found."""
+    """The address under which an agent is listed, and the other one under which it is found."""
 
     file: int
     name: str

@@ -1,4 +1,4 @@
-"""What is asked of a catalog, and what it answers."""
+"""The questions to a catalog, and its answers."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ class Page(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """What to look for; None for what does not matter."""
+    """A search for agents; None for a property that does not matter."""
 
     text: str = ""
     capability: str | None = None

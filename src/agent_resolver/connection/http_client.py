@@ -36,7 +36,7 @@ class UnusableAnswer(httpx2.SSEError, httpx2.StreamError):
 
 
 class AnswerSize:
-    """How much of one answer there is so far.
+    """The size of one answer so far.
 
     Values are counted by the characters before them, also in texts: an estimate that is never too low.
     """

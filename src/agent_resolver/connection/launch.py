@@ -40,7 +40,7 @@ Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """What is started, where and with what."""
+    """A program to start, its folder and its variables."""
 
     line: tuple[str, ...]
     environment: dict[str, str]
@@ -235,7 +235,7 @@ async def _close_stdout(process: Process) -> None:
 
 
 async def _comes_true_within(condition: Callable[[], bool]) -> bool:
-    """Whether `condition` comes true before our patience ends."""
+    """True if `condition` comes true before our patience ends."""
     with anyio.move_on_after(_PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 - it is about processes that tell nobody
             await anyio.sleep(_LOOK_SECONDS)

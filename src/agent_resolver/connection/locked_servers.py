@@ -70,11 +70,11 @@ class ServerUse(Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """What descriptors of its tools say about where they come from."""
+        """The source in the descriptors of its tools."""
         return f"server {self.name}"
 
     def tool_id(self, tool: str) -> str:
-        """What a tool of it is called among the tools of all servers."""
+        """The id of one of its tools among the tools of all servers."""
         return f"{self.entry.server_id}.{tool}"
 
 
@@ -429,7 +429,7 @@ class LockedServers:
 
     @property
     def problems(self) -> dict[str, ToolFailure | NeedsAction]:
-        """Why each server that was looked for is not there."""
+        """The problem of each server that could not be connected."""
         return {
             name: server.problem
             for name, server in sorted(self._servers.items())
@@ -499,7 +499,7 @@ def _note_seen(attempt: "asyncio.Task[None]") -> None:
 def _decisions_body(
     use: ServerUse, judged: Mapping[str, Refused | None], digests: Mapping[str, str]
 ) -> dict[str, object]:
-    """What a record says about the tools of a server: all of them in numbers and a digest, and the first by name."""
+    """The record about the tools of a server: all of them in numbers and a digest, and the first by name."""
     codes = {name: _decision_code(refused) for name, refused in judged.items()}
     decisions = sorted((code, printable(name)) for name, code in codes.items())
     named: dict[str, list[str]] = {}
@@ -544,7 +544,7 @@ def _descriptor_of(use: ServerUse, tool: mcp_types.Tool, seconds: float) -> Desc
 
 
 def _refuse_unusable_schema(tool: mcp_types.Tool) -> Refused | None:
-    """Why the schemas of a tool cannot be used, or None when they can."""
+    """The refusal of a tool whose schemas cannot be used; None if they can."""
     for what, schema in (
         ("arguments", tool.input_schema),
         ("result", tool.output_schema),

@@ -350,7 +350,7 @@ class McpConnection:
         self._changed.set()
 
     def _failure(self, error: BaseException, garbage: int) -> ToolFailure:
-        """What an error of the transport or the protocol means to the caller."""
+        """The failure of a call for an error of the transport or the protocol."""
         cause = _first_cause(error)
         if isinstance(cause, ToolFailure):
             return cause
@@ -441,7 +441,7 @@ class McpConnection:
 
 
 class _WatchedStream:
-    """What a server says, and a word when it will say no more: the SDK tells that only to calls on their way."""
+    """The messages of a server, and a sign at their end: the SDK reports the end only to calls on their way."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:  # noqa: ANN401 - the SDK's, not exported
         self._stream = stream

@@ -1,4 +1,4 @@
-"""How a locked server is reached: started by its launch record, or called at its endpoint."""
+"""Reaches a locked server: starts it by its launch record, or calls it at its endpoint."""
 
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -25,7 +25,7 @@ from agent_resolver.schema.outcome import FailureCode
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
-    """How to authenticate to one server: names of environment variables, never values."""
+    """The credentials for one server: names of environment variables, never values."""
 
     token_env: str | None = None
     client_id: str | None = None
@@ -34,7 +34,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """What a server is started or called with."""
+    """The folder, variables and time limits with which a server is started or called."""
 
     folder: str
     """Where launch records run."""
@@ -51,7 +51,7 @@ def transport_of(
     credentials: Credentials,
     around: Surroundings,
 ) -> OpenTransport:
-    """What opens the transport to a locked server.
+    """The function that opens the transport to a locked server.
 
     Raises:
         NeedsAction: A secret is missing.
@@ -172,7 +172,7 @@ def _endpoint_address(url: str) -> SplitResult | None:
 
 
 def _is_private(parts: SplitResult) -> bool:
-    """Whether nobody on the way can read what is sent there."""
+    """True if messages to this address cannot be read on the way."""
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 

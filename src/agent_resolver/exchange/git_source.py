@@ -38,7 +38,7 @@ _SETTINGS: Final = (
 
 
 class Cloned(Struct, frozen=True):
-    """What a repository holds."""
+    """The files of a repository."""
 
     files: dict[str, bytes]
     """The data files by path, with `/` between folders."""

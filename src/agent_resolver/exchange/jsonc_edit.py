@@ -76,7 +76,7 @@ class Member(Struct, frozen=True):
 
 
 class Members(Struct, frozen=True):
-    """What an object holds, in its order."""
+    """The members of an object, in its order."""
 
     items: tuple[Member, ...]
     comma: int | None
@@ -88,7 +88,7 @@ class Members(Struct, frozen=True):
 
 
 class Items(Struct, frozen=True):
-    """What an array holds."""
+    """The items of an array."""
 
     items: tuple[JsonNode, ...]
 

@@ -243,7 +243,7 @@ def _keep_vouched(
     conflicts: list[MergeConflict],
     is_vouched: Callable[[str], bool],
 ) -> _Held:
-    """What is imported again, reached as before if a person or a probe vouched for the server that is reached so."""
+    """The entry that is imported again; it is reached as before if a person or a probe vouched for that server."""
     before = _stated(old)["reach"]
     now = _stated(fresh.entry)["reach"]
     # Without a voucher, or nothing changed: the newest way to reach the server counts.

@@ -36,7 +36,7 @@ class FetchedPart(Struct, frozen=True):
 
 
 class RegistryPages(Struct, frozen=True):
-    """What a registry said."""
+    """The answers of a registry."""
 
     servers: dict[ServerKey, Any]
     """Each server as the registry gives it, by name and version."""

@@ -39,7 +39,7 @@ class SyncRequest(Struct, frozen=True, kw_only=True):
 
 
 class Synced(Struct, frozen=True):
-    """What came of a sync."""
+    """The result of a sync."""
 
     manifest: SourceManifest
     changed: list[str]

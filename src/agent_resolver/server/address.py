@@ -1,4 +1,4 @@
-"""Where MCP is served."""
+"""The address at which MCP is served."""
 
 
 def mcp_url(host: str, port: int) -> str:

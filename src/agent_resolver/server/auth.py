@@ -1,4 +1,4 @@
-"""Who calls over HTTP: a bearer token with every request, as RFC 6750 and MCP's authorization have it."""
+"""Finds the caller of each HTTP request by its bearer token, as RFC 6750 and MCP's authorization have it."""
 
 import logging
 import re
@@ -55,7 +55,7 @@ class Verifies(Protocol):
 
 
 class Authentication(Struct, frozen=True, kw_only=True):
-    """What a server asks of whoever calls it."""
+    """The proof of identity that a server asks of its callers."""
 
     verifier: Verifies
     issuer: str
@@ -78,7 +78,7 @@ def resource_of(audience: str, served: str, names: Sequence[str]) -> str:
 
 
 def metadata_routes(authentication: Authentication) -> list[Route]:
-    """Where clients read who gives out tokens for this server, by RFC 9728: below its path, and at the root."""
+    """The routes that name the issuer of tokens for this server, by RFC 9728: below its path, and at the root."""
     resource = _ADDRESS.validate_python(authentication.resource)
     [route] = create_protected_resource_routes(
         resource,
@@ -168,7 +168,7 @@ class _Guarded:
             await caller(scope, receive, send)
 
     async def _caller_or_refusal(self, request: Request) -> Caller | Response:
-        """Who is asking, or what they are told instead."""
+        """The caller of a request, or the answer that refuses it."""
         match request.headers.getlist("authorization"):
             case [credentials] if credentials.lower().startswith("bearer "):
                 return await self._verified(credentials[len("bearer ") :].strip())

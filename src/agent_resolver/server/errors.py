@@ -1,4 +1,4 @@
-"""What keeps the server from starting.
+"""The errors that keep the server from starting.
 
 ResolverError
 └── CannotServe    an address or a setting does not allow it

@@ -36,7 +36,7 @@ class AgentServer(Server[Any]):
 
     @property
     def server_info_stamp(self) -> dict[str, Any]:
-        """Who answers, as every answer says; the SDK would copy it member by member each time."""
+        """The name and version of the server, as in every answer; the SDK would copy it member by member each time."""
         return {"name": NAME, "version": __version__}
 
     def get_capabilities(
@@ -45,7 +45,7 @@ class AgentServer(Server[Any]):
         *rest: Any,  # noqa: ANN401 - as the SDK has it
         **options: Any,  # noqa: ANN401
     ) -> types.ServerCapabilities:
-        """What the server can do; over HTTP the SDK asks without saying that lists change."""
+        """The abilities of the server; over HTTP the SDK asks without saying that lists change."""
         del notification_options
         return super().get_capabilities(
             NotificationOptions(

@@ -87,7 +87,7 @@ class SessionSubscriptions(Protocol):
 
 
 class Notices:
-    """Who wants to know, and the one way to tell them all.
+    """The clients that asked for notifications, and the one way to notify them all.
 
     A client of 2026-07-28 listens on a stream of its own, which the SDK serves. A client with a handshake subscribes
     over its connection, which is remembered here until it closes. A client hears only of agents that its caller is

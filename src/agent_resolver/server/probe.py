@@ -55,7 +55,7 @@ class Probed(Protocol):
 
 
 class Answer(Struct, frozen=True):
-    """What a client is answered."""
+    """The answer to a probe."""
 
     status: int
     body: bytes

@@ -7,5 +7,5 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether a request belongs to a revision without a handshake."""
+    """True if a request belongs to a revision without a handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

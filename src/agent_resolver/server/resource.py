@@ -133,7 +133,7 @@ class AgentResources:
     async def templates(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """How addresses are made; and, for whoever wants to know, how the cache of definitions did so far."""
+        """The templates of addresses; their `_meta` has the uses of the cache of definitions so far."""
         return types.ListResourceTemplatesResult(
             _meta={"agent-resolver/cache": structs.asdict(self._catalog.counters)},
             resource_templates=[
@@ -235,7 +235,7 @@ def _make_resource(agent: Listed) -> types.Resource:
 
 
 def listed_meta(agent: Listed) -> dict[str, Any]:
-    """What a listing says of an agent beyond the standard's fields."""
+    """The properties of an agent that a listing gives beyond the fields of the standard."""
     meta: dict[str, Any] = {
         "agent-resolver/digest": agent.digest,
         "agent-resolver/tokens": agent.tokens,

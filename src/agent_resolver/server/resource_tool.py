@@ -346,7 +346,7 @@ def _listing_document(agent: Listed) -> dict[str, object]:
 
 
 def _requirement_documents(resolution: Resolution) -> list[dict[str, object]]:
-    """What became of each requirement; servers of other categories are only counted."""
+    """The outcome of each requirement; servers of other categories are only counted."""
     shown: list[dict[str, object]] = []
     for choice in resolution.choices:
         offering = resolution.pool.offering(choice.requirement.category)

@@ -1,4 +1,4 @@
-"""What the servers of a project know of their clients together: kept in the state, for a time."""
+"""Notes on clients that the servers of a project share: kept in the state, for a time."""
 
 import time
 from hashlib import sha256
@@ -22,7 +22,7 @@ def milliseconds_now() -> int:
 
 
 def read_note(snapshot: Snapshot, key: str) -> str | None:
-    """What is kept under a key; None where nothing is, or where its time is over."""
+    """The note under a key; None if there is none, or if its time is over."""
     row = snapshot.get(SERVED, key)
     if row is not None and row.until > milliseconds_now():
         return row.body

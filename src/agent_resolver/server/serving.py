@@ -59,7 +59,7 @@ _MOST_A_PAGE = 100
 
 
 class Ready(Struct, frozen=True):
-    """What the server offers when it starts to listen."""
+    """The offer of a server that starts to listen."""
 
     url: str | None
     """The address of MCP; None over stdio."""
@@ -71,7 +71,7 @@ class Ready(Struct, frozen=True):
 
 
 class Serving(Struct, frozen=True, kw_only=True):
-    """How to serve."""
+    """The ways in which a server can be started."""
 
     http: tuple[str, int] | None = None
     """The host and port to listen on; None for stdio."""
@@ -346,7 +346,7 @@ def _refresh_catalog(catalog: Catalog, index: str) -> Changes:
 
 
 class _Offer(Struct, frozen=True):
-    """What is served besides the agents, and as whose."""
+    """All that is served besides the agents, and the caller it is served to."""
 
     registry: ToolRegistry
     context: CallContext
@@ -394,7 +394,7 @@ async def _open_offer(session: Session, how: Serving, stack: AsyncExitStack) -> 
 
 
 async def _caller_to_serve(session: Session, how: Serving) -> Caller:
-    """Who calls over stdio, or over HTTP where no request says so."""
+    """The caller over stdio, or over HTTP where no request names one."""
     if how.http is None:
         return await caller_of(session, how.token_file, session.environment)
     if session.has_issuer and how.token_file:
@@ -409,7 +409,7 @@ async def _caller_to_serve(session: Session, how: Serving) -> Caller:
 def _checked_manifest(
     session: Session, capabilities: Sequence[Descriptor]
 ) -> dict[str, str] | None:
-    """What identifies the project's own tools; a manifest that is committed must be that of the code."""
+    """The version and digest of the project's own tools; a manifest that is committed must be that of the code."""
     require_no_drift(session, capabilities)
     manifest = manifest_of(capabilities)
     if capabilities:

@@ -60,7 +60,7 @@ _WAKE_SECONDS: Final = 60.0
 
 
 class _Agreed(Struct, frozen=True):
-    """What a session's name holds."""
+    """The content of a session's name."""
 
     until: int
     version: str
@@ -68,7 +68,7 @@ class _Agreed(Struct, frozen=True):
 
 
 class SessionNotes:
-    """What the state keeps of sessions."""
+    """The notes on sessions in the state."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -134,7 +134,7 @@ class SessionNotes:
         await self._store.write(lambda transaction: transaction.wake(TOPIC, asked))
 
     async def woken(self) -> frozenset[str]:
-        """What other servers ask for."""
+        """The wake-ups that other servers sent."""
         return await self._store.woken(TOPIC, _WAKE_SECONDS)
 
 
@@ -250,7 +250,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         return sealed_as_text(sealed)
 
     async def _open(self, session: str, scope: "Scope") -> _Agreed | None:
-        """What a session's name holds; None for one that was forged, given to another caller, or is over."""
+        """The content of a session's name; None for one that was forged, given to another caller, or is over."""
         if len(session) > _MAX_TOKEN:
             return None
         try:
@@ -413,7 +413,7 @@ class SharedSessions(StreamableHTTPSessionManager):
 
 
 def _purpose(scope: "Scope") -> str:
-    """What binds a session to its caller: the same name of the same issuer, with the same program."""
+    """The purpose that binds a session to its caller: the same name of the same issuer, with the same program."""
     caller = scope.get(CALLER_KEY)
     known = (
         [caller.issuer, caller.id, caller.app_id] if isinstance(caller, Caller) else []

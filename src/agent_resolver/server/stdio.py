@@ -27,7 +27,7 @@ _WITHOUT_END: Final = "subscriptions/listen"
 
 
 class _Message(Struct, frozen=True):
-    """What every message has; the SDK, which looks at the rest, says nothing of a line that is none."""
+    """The part that every message has; the SDK, which looks at the rest, does not report a line without it."""
 
     jsonrpc: Literal["2.0"]
     id: int | str | UnsetType = UNSET
@@ -50,7 +50,7 @@ _reply_keys = msgspec.json.Decoder(_ReplyKeys)
 
 @contextmanager
 def own_wire() -> Iterator[tuple["Input", "Output"]]:
-    """What the client sends and what it is sent.
+    """The streams to and from the client.
 
     Whoever else reads stdin meanwhile finds it empty, and what they print goes to stderr: a tool, or a process that it
     starts, would otherwise take messages away or put its own words between them.

@@ -95,7 +95,7 @@ class RegistryTools:
         """Given where calls start runs that clients may ask for later."""
 
     def caller_of(self, ctx: Context) -> Caller:
-        """Who sent a request."""
+        """The caller who sent a request."""
         return self._caller_in(ctx) or self._context.caller
 
     async def list(
@@ -219,7 +219,7 @@ def _unknown_tool(name: str, trace_id: str) -> MCPError:
 
 
 def caller_of_request(ctx: Context) -> Caller | None:
-    """Who sent a request over HTTP; None where no issuer vouches for callers."""
+    """The caller who sent a request over HTTP; None where no issuer vouches for callers."""
     scope = getattr(ctx.request, "scope", None) or {}
     caller = scope.get(CALLER_KEY)
     return caller if isinstance(caller, Caller) else None
@@ -266,7 +266,7 @@ def _trace_of(ctx: Context, waiting: str | None) -> tuple[str | None, str]:
 
 
 def _trace_state_of(ctx: Context) -> str:
-    """What others say of the trace, in W3C's trace context."""
+    """The state that other systems keep with the trace, in W3C's trace context."""
     given = (ctx.meta or {}).get("tracestate")
     if isinstance(given, str):
         return parse_state(given)

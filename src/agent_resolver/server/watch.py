@@ -68,7 +68,7 @@ async def _watch_or_poll(folders: Sequence[str]) -> AsyncIterator[bool]:
 
 
 async def _watch_folders(folders: Sequence[str]) -> AsyncIterator[bool]:
-    """What a watcher sees, until one of the folders is another one than it was told to watch."""
+    """The changes that a watcher sees, until one of the folders is replaced by another."""
     from watchfiles import awatch
 
     wait = int(1000 * _SECONDS_BETWEEN)

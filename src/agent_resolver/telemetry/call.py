@@ -125,7 +125,7 @@ class CallSpan:
 
     @property
     def classification(self) -> str:
-        """How sensitive the tool's data is."""
+        """The sensitivity of the tool's data."""
         return self.tool.rules.classification if self.tool else "INTERNAL"
 
     def name(self, ending: Ending) -> str:
@@ -135,7 +135,7 @@ class CallSpan:
 
 
 class Signals(Struct, frozen=True, kw_only=True):
-    """Where spans, measurements and log entries go; nowhere, unless it is said."""
+    """The receivers of spans, measurements and log entries; none unless they are given."""
 
     sampler: Sampler
     processors: tuple[SpanProcessor, ...] = ()
@@ -187,7 +187,7 @@ class CallTelemetry:
             )
 
     def traceparent(self, span: CallSpan | RunSpan) -> str:
-        """What whoever the tool calls is told, so that their spans belong below this one."""
+        """The parent for the spans of a server that the tool calls, so that they belong below this one."""
         return format_parent(
             span.context.trace_id, span.context.span_id, span.context.trace_flags
         )

@@ -1,4 +1,4 @@
-"""How a call, a run or a question to a model ended, as spans, metrics and logs report it.
+"""The end of a call, a run or a question to a model, as spans, metrics and logs report it.
 
 They have its code alone, never its result or message.
 """
@@ -26,7 +26,7 @@ AttributeValue = str | bool | int | tuple[str, ...]
 
 
 class Ending(Struct, frozen=True):
-    """How a call ended."""
+    """The end of a call."""
 
     state: Literal["done", "failed", "waits"]
     code: str
@@ -50,7 +50,7 @@ def ending_of(outcome: Outcome | None) -> Ending:
 
 
 class ReasoningEnd(Struct, frozen=True, kw_only=True):
-    """How a run, a question to a model or a stage of a task ended."""
+    """The end of a run, a question to a model or a stage of a task."""
 
     error: str = ""
     """The code of what went wrong; empty where nothing did."""

@@ -1,4 +1,4 @@
-"""What goes wrong with telemetry before it begins; once it has, nothing about it ends a call.
+"""The errors of telemetry before it begins; later, none of its errors ends a call.
 
 ResolverError
 └── TelemetryError
@@ -26,7 +26,7 @@ class InvalidVariable(TelemetryError):
 
 
 class TelemetryMissing(TelemetryError):
-    """What sends telemetry is not installed."""
+    """The packages that send telemetry are not installed."""
 
     def __init__(self, variable: str) -> None:
         super().__init__(

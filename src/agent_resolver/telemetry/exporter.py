@@ -1,4 +1,4 @@
-"""What sends telemetry to a collector, by OTLP over HTTP, and notices when it does not get there."""
+"""Sends telemetry to a collector, by OTLP over HTTP, and notices when it does not get there."""
 
 from collections.abc import Callable, Sequence
 

@@ -36,7 +36,7 @@ _SEVERITY: Final = {
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """What is logged of a call, or of a stage."""
+    """The log entry of a call, or of a stage."""
 
     nanoseconds: int
     """When, since 1970."""

@@ -1,4 +1,4 @@
-"""How many calls and stages there were, and how long they took."""
+"""Counts calls and stages, and measures their time."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ _BUCKETS: Final = (
 
 
 class Kind(Struct, frozen=True):
-    """What calls are counted by."""
+    """The properties by which calls are counted."""
 
     tool: str
     outcome: str

@@ -1,4 +1,4 @@
-"""Which traces are kept."""
+"""Chooses the traces that are kept."""
 
 from collections.abc import Callable
 from typing import Final

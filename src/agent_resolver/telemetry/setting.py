@@ -1,4 +1,4 @@
-"""What the standard `OTEL_*` variables ask for.
+"""Reads the standard `OTEL_*` variables.
 
 An empty variable is one that is not set, as OpenTelemetry has it. It also says to go on with a default where a value is
 not understood; here that is an error, since whoever set the variable would look for their telemetry in vain.
@@ -35,7 +35,7 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Signal(Struct, frozen=True, kw_only=True):
-    """Where the spans, the metrics or the logs go; nowhere, unless something is said."""
+    """The collector of the spans, the metrics or the logs; none unless one is named."""
 
     exporters: tuple[Exporter, ...] = ()
     endpoint: str = ""
@@ -47,7 +47,7 @@ class Signal(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What is sent where, on whose behalf, and how much of it."""
+    """The signals to send, their collectors, the service that they are about, and the share of traces."""
 
     traces: Signal
     metrics: Signal
@@ -69,7 +69,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def read_settings(environment: Environment) -> Settings | None:
-    """What the variables ask for, or None when it is nothing.
+    """The settings in the variables; None if they ask for nothing.
 
     Raises:
         InvalidVariable: A variable asks for what there is not.
@@ -104,7 +104,7 @@ def _read_variable(environment: Environment, variable: str) -> str:
 def _read_for_signal(
     environment: Environment, signal: str, what: str
 ) -> tuple[str, str]:
-    """What is said for a signal, else for all of them; and the variable that says it."""
+    """The variable for a signal, else the one for all signals, with its value; empty if neither is set."""
     # The variable of the signal comes before the one for all signals.
     for variable in (f"{_OTLP}_{signal}_{what}", f"{_OTLP}_{what}"):
         if value := _read_variable(environment, variable):

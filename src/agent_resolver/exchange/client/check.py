@@ -55,7 +55,7 @@ _HOST_TO_SHOW: Final = re.compile(
 
 
 class Governing(Struct, frozen=True, kw_only=True):
-    """What the entries of a project are held against."""
+    """The facts of a project by which entries are judged."""
 
     project: str
     """The folder of the project."""
@@ -102,7 +102,7 @@ def judge_entry(
     governing: Governing,
     path: str = "",
 ) -> ClientFinding:
-    """Whether an entry serves the project under its lock, starts a locked server itself, or neither.
+    """The judgement of an entry: it serves the project under its lock, starts a locked server itself, or neither.
 
     Args:
         client: Whose settings have it.
@@ -294,7 +294,7 @@ def _arguments_of_ours(command: Sequence[str], own: Sequence[str]) -> Sequence[s
 
 
 def _reference(client: Client, name: str) -> str | None:
-    """How the client writes that a variable has the value that it has for the client itself."""
+    """The reference by which the client gives a variable the value that the client itself has."""
     written = client.render(ClientEntry(name="", command=("",), variables=(name,)))
     reference: str | None = written.get("env", {}).get(name)
     return reference

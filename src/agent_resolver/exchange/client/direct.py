@@ -83,7 +83,7 @@ class Loss(Struct, frozen=True, rename={"is_permission": "permission"}):
 
 
 class Direct(Struct, frozen=True):
-    """What a client is given of a lock, and what it is not."""
+    """The entries of a lock that a client gets, and what is lost."""
 
     entries: tuple[ClientEntry, ...]
     losses: tuple[Loss, ...]
