@@ -31,7 +31,7 @@ from agent_resolver.schema.issue import Issue, IssueCode, only_errors
 
 
 class StepOptions(TypedDict, total=False):
-    """What any step can say; each is the key of the same name in a file."""
+    """The settings of any step; each is the key of the same name in a file."""
 
     is_parallel: bool
     after: tuple[str, ...]
@@ -40,7 +40,7 @@ class StepOptions(TypedDict, total=False):
 
 
 class CallOptions(StepOptions, total=False):
-    """What a step that calls a tool can say."""
+    """The settings of a step that calls a tool."""
 
     compensation: Compensation
     retry: Retry
@@ -48,14 +48,14 @@ class CallOptions(StepOptions, total=False):
 
 
 class AnswerOptions(TypedDict, total=False):
-    """How long an answer is waited for, and what counts in its place then."""
+    """The longest wait for an answer, and the value that counts in its place then."""
 
     timeout_seconds: float
     default: Any
 
 
 class MetadataOptions(TypedDict, total=False):
-    """What a blueprint can say about itself."""
+    """The facts that a blueprint can state about itself."""
 
     maintainer: str
     cost_center: str
@@ -72,7 +72,7 @@ class SecurityOptions(TypedDict, total=False):
 
 
 class TuningOptions(TypedDict, total=False):
-    """What holds for every step that does not say otherwise."""
+    """The settings of every step that does not have its own."""
 
     retry: Retry
     step_timeout_seconds: float

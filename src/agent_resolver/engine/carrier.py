@@ -1,4 +1,4 @@
-"""What the engine asks of a program that carries runs by itself.
+"""The port of the engine to a program that carries runs by itself.
 
 A `Driver` is given a segment that this process has taken up, and runs its loop here. Temporal does it the other way
 round: it decides which process takes a run up, interprets the blueprint in a workflow, and asks the process for each

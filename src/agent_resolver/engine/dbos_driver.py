@@ -171,7 +171,7 @@ class DbosDriver:
 
 
 class _Ending:
-    """How a segment ends that runs here, or is about to."""
+    """The end of a segment that runs here, or is about to."""
 
     def __init__(self) -> None:
         self.has_begun = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Where DBOS keeps its rows: a SQLite file of its own, or a schema of its own in a Postgres database."""
+"""The place where DBOS keeps its rows: a SQLite file of its own, or a schema of its own in a Postgres database."""
 
 import os
 import sqlite3
@@ -46,7 +46,7 @@ class EnginePlace(Protocol):
         ...
 
     def as_our_error(self, problem: Exception, message: str) -> ResolverError:
-        """What an error of DBOS or of its database means: broken for good, or away for now."""
+        """Our error for one of DBOS or of its database: the place is broken for good, or away for now."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What DBOS writes into its rows: JSON that is sealed, whatever format a row claims to have."""
+"""The content of the rows of DBOS: JSON that is sealed, whatever format a row claims to have."""
 
 import json
 from typing import Any, Final, cast

@@ -60,7 +60,7 @@ _current: contextvars.ContextVar["_Running | None"] = contextvars.ContextVar(
 
 
 class SegmentState(Struct, frozen=True, kw_only=True):
-    """What the engine's place says about a segment."""
+    """The state of a segment, as the engine's place has it."""
 
     status: Literal["queued", "running", "done", "failed"]
     """`queued` was being adopted by a process that ended; `running` may be at an executor that is gone."""

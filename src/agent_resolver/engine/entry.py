@@ -166,7 +166,7 @@ def open_entry(row: JournalRow, seal: Seal) -> Entry:
 
 
 def blueprint_purpose(digest: str) -> str:
-    """What a blueprint is sealed for among the plans."""
+    """The purpose that a blueprint is sealed for among the plans."""
     return f"blueprint/{digest}"
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong around runs of blueprints.
+"""The errors around runs of blueprints.
 
 ResolverError
 ├── EngineRefused        a run cannot be started, signalled or cancelled like this
@@ -40,7 +40,7 @@ class UnknownRun(EngineRefused):
 
 
 class DamagedRun(EngineRefused):
-    """What is kept of a run cannot be read, or was edited. The run is not driven."""
+    """The journal of a run cannot be read, or was edited. The run is not driven."""
 
     def __init__(self, run: str, problem: str) -> None:
         super().__init__(

@@ -77,7 +77,7 @@ def course_of(
 
 
 def run_facts(history: History) -> RunFacts:
-    """What expressions can learn about a run itself."""
+    """The facts about a run itself that expressions can use."""
     started = history.started
     blueprint = history.blueprint
     return RunFacts(

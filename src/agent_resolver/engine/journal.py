@@ -143,7 +143,7 @@ class BlueprintJournal:
         )
 
     def read(self, snapshot: Snapshot, run: str) -> History | None:
-        """What the journal of a run says; None if there is no such run of a blueprint.
+        """Reads the journal of a run; None if there is no such run of a blueprint.
 
         Raises:
             DamagedRun: Entries are missing or were edited, or the row says something else than they do.

@@ -54,12 +54,12 @@ def recorded_done(result: Any, key: str) -> Recorded:  # noqa: ANN401 - a JSON v
 
 
 def to_json(recorded: Recorded) -> Any:  # noqa: ANN401 - a JSON value
-    """What a driver is given to record."""
+    """The form in which a driver records a result."""
     return msgspec.to_builtins(recorded)
 
 
 def from_json(value: Any) -> Recorded:  # noqa: ANN401 - a JSON value
-    """What a driver recorded.
+    """Reads what a driver recorded.
 
     Raises:
         ValueError: It was edited.

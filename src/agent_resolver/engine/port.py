@@ -51,7 +51,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """How a run ended."""
+    """The end of a run: its status, and its output or the failure."""
 
     run: str
     status: Literal["done", "failed", "cancelled"]
@@ -123,7 +123,7 @@ StepBody = Callable[[], Awaitable[Any]]
 
 
 class StepRunner(Protocol):
-    """How a driver does one step of a segment: it may record the result, and return the recorded one next time."""
+    """Does one step of a segment for a driver, which may record the result, and return the recorded one next time."""
 
     async def __call__(self, name: str, body: StepBody) -> Any:  # noqa: ANN401 - JSON
         """The result of the step with this name."""

@@ -53,7 +53,7 @@ _SUSPECT_SECONDS: Final = 5.0
 
 
 class SegmentParts(Struct, frozen=True, kw_only=True):
-    """What segments need besides the journal."""
+    """The parts that segments need besides the journal."""
 
     call: CallTool
     acting: Acting

@@ -1,4 +1,4 @@
-"""What segments ask of telemetry. It gets names, codes and numbers, never an argument or a result."""
+"""The port of segments to telemetry. It gets names, codes and numbers, never an argument or a result."""
 
 from typing import Any, Protocol
 

@@ -23,7 +23,7 @@ from agent_resolver.schema.state import Run
 
 
 class EngineParts(Struct, frozen=True, kw_only=True):
-    """What an engine is made of."""
+    """The parts that an engine is made of."""
 
     journal: BlueprintJournal
     call: CallTool

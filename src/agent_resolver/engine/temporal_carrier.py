@@ -98,7 +98,7 @@ Answer = TypeVar("Answer")
 
 
 class _Look(Struct, frozen=True):
-    """What the store says about a run that a worker wants to go on."""
+    """The state of a run that a worker wants to go on, as the store has it."""
 
     is_settled: bool
     is_held: bool = False

@@ -71,7 +71,7 @@ async def connect(
 
 
 def words_of(error: RPCError) -> str:
-    """Why a request failed."""
+    """The reason for which a request failed."""
     return f"{error.status.name}: {plain_words(error.message)}"
 
 

@@ -1,4 +1,4 @@
-"""What a worker settles with the Temporal server before it takes up its first run."""
+"""The matters that a worker settles with the Temporal server before it takes up its first run."""
 
 import asyncio
 import random

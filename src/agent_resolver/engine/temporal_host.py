@@ -118,12 +118,12 @@ class SegmentHost:
 
     @property
     def shared_activities(self) -> list[Callable[..., Any]]:
-        """What any process can be asked for."""
+        """The activities that any process can be asked for."""
         return [self.take]
 
     @property
     def own_activities(self) -> list[Callable[..., Any]]:
-        """What only the process can be asked for that has the run."""
+        """The activities that only the process which has the run can be asked for."""
         return [
             self.call,
             self.see_cancel,
@@ -282,7 +282,7 @@ class SegmentHost:
     # Segments -------------------------------------------------------------------------
 
     async def rest_of(self, run: str, least: float = 0.0) -> message.RestAnswer:
-        """How long a run rests that this process does not have, so many seconds at least."""
+        """The time for which a run rests that this process does not have, so many seconds at least."""
         journal = self._journal
         now = journal.now()
 

@@ -1,4 +1,4 @@
-"""What the workflow of a run and the process that has the run tell each other, as JSON.
+"""The messages between the workflow of a run and the process that has the run, as JSON.
 
 Nothing here imports Temporal, or anything that its sandbox would refuse.
 """
@@ -43,7 +43,7 @@ WAKE: Final = "wake"
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a workflow begins with, and hands to itself when its history is long."""
+    """The input of a workflow, which it also hands to its successor when its history is long."""
 
     run: str
     state: str
@@ -102,7 +102,7 @@ class CallOrder(Struct, frozen=True, kw_only=True):
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a call."""
+    """The result of a call, as far as the workflow has to know it."""
 
     segment: str
     path: str

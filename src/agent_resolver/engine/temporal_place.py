@@ -1,4 +1,4 @@
-"""Where Temporal is, and what a project is called there. It imports nothing of Temporal."""
+"""The address of Temporal, and the names of a project there. It imports nothing of Temporal."""
 
 import platform
 import re

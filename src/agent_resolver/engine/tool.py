@@ -139,7 +139,7 @@ class BlueprintTool:
     ) -> RunResult | RunView:
         """Wait for the run, and report meanwhile how many steps are done and which ones run."""
         if context.handle is not None:
-            # Nobody waits here, and the same key finds the run again only once this
+            # No caller waits here, and the same key finds the run again only once this
             # call is over.
             return await self._finish(run, min(_LEFT_SECONDS, _patience(context)))
         finishing = asyncio.ensure_future(self._finish(run, _patience(context)))
@@ -187,7 +187,7 @@ class BlueprintTool:
             number += 1
 
     async def _pending(self, view: RunView, context: CallContext) -> Pending:
-        """What the caller of a run that has not ended learns: the question of a person where there is one."""
+        """The answer to the caller of a run that has not ended: the question of a person where there is one."""
         run = view.row.id
         # A run that is a step of another wakes that one when it ends.
         action = (

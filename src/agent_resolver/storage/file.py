@@ -39,8 +39,8 @@ def read_bounded(path: str, limit: int, users: frozenset[int] = frozenset()) -> 
 
     Args:
         path: The file.
-        limit: How many bytes it may have.
-        users: Those whose file it may be; none named is everyone.
+        limit: The most bytes that it may have.
+        users: The numbers of the users whose file it may be; empty for any user.
 
     Raises:
         ForeignFile: It belongs to another user.

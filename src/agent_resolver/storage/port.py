@@ -121,7 +121,7 @@ class Transaction(Snapshot, Protocol):
         ...
 
     def wake(self, topic: str, key: str) -> None:
-        """Tell everybody who waits in `Store.woken`, in every process, once the work is committed."""
+        """Wake the tasks that wait in `Store.woken`, in every process, once the work is committed."""
         ...
 
     def require(self, lease: Lease) -> None:

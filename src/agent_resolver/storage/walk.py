@@ -19,14 +19,14 @@ def files_below(
     """The regular files below `folder` whose name ends like this, by their path below it, with `/` between the parts.
 
     Hidden folders, folders of installed packages and symbolic links are left alone, and what goes away meanwhile is
-    not there. In no order: whoever needs one sorts the paths.
+    not there. In no order: a caller that needs one sorts the paths.
 
     Args:
         unreadable: Takes the folders below that cannot be read, with the reasons.
         others: Takes the paths of everything else but folders: symbolic links, and files with other names.
 
     Raises:
-        OSError: The folder cannot be read, or one below it and nobody takes that.
+        OSError: The folder cannot be read, or one below it cannot and `unreadable` is None.
     """
     found: dict[str, Identity] = {}
     folders = [(folder, "")]
