@@ -60,6 +60,11 @@ def test_what_follows_the_type_has_no_issue() -> None:
             "1:33 by_name.\x07: Must not contain control characters, found U+0007",
         ),
         ('"free": "\\u001f"', "1:21 free: Must not contain control characters, found U+001F"),
+        (
+            f'"free": {"7" * 40}',
+            f"""1:21 free: Expected string, received number (quote it: "{"7" * 40}")""",
+        ),
+        (f'"free": {"7" * 41}', "1:21 free: Expected string, received number (put it in quotes)"),
         ('"flag": 1', "1:21 flag: Expected boolean, received number"),
         ('"ratio": "1"', "1:21 ratio: Expected number, received string"),
         ('"ratio": true', "1:21 ratio: Expected number, received boolean"),
