@@ -36,14 +36,21 @@ class StepCalls:
     """Makes calls for runs, and says what became of each in a form that an engine can record."""
 
     def __init__(
-        self, journal: BlueprintJournal, call: CallTool, acting: Acting
+        self,
+        journal: BlueprintJournal,
+        call: CallTool,
+        acting: Acting,
     ) -> None:
         self._journal = journal
         self._call = call
         self._acting = acting
 
     async def make(
-        self, taken: Taken, call: StepCall, context: CallContext, wish: "CancelWish"
+        self,
+        taken: Taken,
+        call: StepCall,
+        context: CallContext,
+        wish: "CancelWish",
     ) -> Any:  # noqa: ANN401 - JSON
         """Make one call of a wave.
 
@@ -74,7 +81,10 @@ class StepCalls:
         return to_json(await self._recorded(taken, call, key, outcome))
 
     async def _outcome(
-        self, taken: Taken, call: StepCall, context: CallContext
+        self,
+        taken: Taken,
+        call: StepCall,
+        context: CallContext,
     ) -> Outcome:
         """The outcome of the call; one that is on its way in another process is waited for."""
         pause = _FIRST_PAUSE_SECONDS
@@ -95,7 +105,11 @@ class StepCalls:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _recorded(
-        self, taken: Taken, call: StepCall, key: str, outcome: Outcome
+        self,
+        taken: Taken,
+        call: StepCall,
+        key: str,
+        outcome: Outcome,
     ) -> Recorded:
         match outcome:
             case Done():
@@ -123,7 +137,11 @@ class StepCalls:
         return AwaitedThing(path=path, kind="action", id=pending.id, due=due)
 
     async def _failed(
-        self, taken: Taken, call: StepCall, key: str, failed: Failed
+        self,
+        taken: Taken,
+        call: StepCall,
+        key: str,
+        failed: Failed,
     ) -> Recorded:
         """A failure, once it is kept: the ledger keeps those of calls that started and were not done."""
         kept = await self._journal.store.read(
@@ -195,7 +213,10 @@ def _may_be_done(kept: LedgerEntry | None) -> bool:
 
 
 def _call_context(
-    taken: Taken, call: StepCall, context: CallContext, caller: Caller
+    taken: Taken,
+    call: StepCall,
+    context: CallContext,
+    caller: Caller,
 ) -> CallContext:
     return structs.replace(
         context,

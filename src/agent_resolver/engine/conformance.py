@@ -49,7 +49,10 @@ _JSON_VALUES: Final[tuple[Any, ...]] = (
 
 @asynccontextmanager
 async def _opened(
-    make: MakeDriver, folder: Path, run_segment: RunSegment, own: str = "one"
+    make: MakeDriver,
+    folder: Path,
+    run_segment: RunSegment,
+    own: str = "one",
 ) -> AsyncIterator[Driver]:
     driver = make(folder)
     await driver.open(own, run_segment)

@@ -257,7 +257,10 @@ class DbosSystem:
                 raise records.failure
 
     async def _replay(
-        self, segment: str, name: str, do: Callable[[], Awaitable[SealedText]]
+        self,
+        segment: str,
+        name: str,
+        do: Callable[[], Awaitable[SealedText]],
     ) -> Any:  # noqa: ANN401 - sealed or JSON
         """Take a step of a segment that another process may have taken: DBOS looks for its record first."""
         from dbos import DBOS

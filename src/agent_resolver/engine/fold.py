@@ -48,7 +48,10 @@ class Folded(Struct, kw_only=True):
 
 
 def course_of(
-    history: History, outcomes: Mapping[str, StepOutcome], *, is_cancelled: bool = False
+    history: History,
+    outcomes: Mapping[str, StepOutcome],
+    *,
+    is_cancelled: bool = False,
 ) -> Course:
     """The course of a run with these outcomes.
 
@@ -93,7 +96,11 @@ def run_facts(history: History) -> RunFacts:
 # One function: the loop has to see each wave whole, and each branch is one way in which
 # the course can go on after it.
 def fold(
-    history: History, look_up: LookUp, *, first: str = "", again: Collection[str] = ()
+    history: History,
+    look_up: LookUp,
+    *,
+    first: str = "",
+    again: Collection[str] = (),
 ) -> Folded:
     """Take the course of a run as far as outcomes are known.
 
@@ -187,7 +194,10 @@ def context_key(run: str, path: str) -> str:
 
 
 def kept_outcome(
-    snapshot: Snapshot, run: str, key: str, seal: Seal
+    snapshot: Snapshot,
+    run: str,
+    key: str,
+    seal: Seal,
 ) -> StepOutcome | None:
     """What the ledger has of a call; None where it has not ended, or only a person knows how.
 
@@ -211,7 +221,9 @@ def kept_outcome(
 
 
 def _outcomes_in(
-    wave: Wave, look_up: LookUp, left_out: Collection[str]
+    wave: Wave,
+    look_up: LookUp,
+    left_out: Collection[str],
 ) -> dict[str, StepOutcome]:
     tools = {call.path: call.tool for call in wave.calls} | {
         wait.path: "" for wait in wave.waits

@@ -27,7 +27,11 @@ def started_record(run: str, started: RunStarted, blueprint: Blueprint) -> Recor
 
 
 def resumed_record(
-    run: str, who: Who, trace: str, segment: int, attempt: int
+    run: str,
+    who: Who,
+    trace: str,
+    segment: int,
+    attempt: int,
 ) -> Record:
     """A worker goes on with a run."""
     return Record(
@@ -38,7 +42,10 @@ def resumed_record(
 
 
 def waiting_record(
-    run: str, who: Who, trace: str, waits: tuple[AwaitedThing, ...]
+    run: str,
+    who: Who,
+    trace: str,
+    waits: tuple[AwaitedThing, ...],
 ) -> Record:
     """A run waits; where it waits for nothing, it was handed on."""
     awaited = [{"path": each.path, "kind": each.kind, "id": each.id} for each in waits]
@@ -46,7 +53,11 @@ def waiting_record(
 
 
 def set_aside_record(
-    run: str, who: Who, trace: str, code: str, action: str = ""
+    run: str,
+    who: Who,
+    trace: str,
+    code: str,
+    action: str = "",
 ) -> Record:
     """A run is not driven any further until a person has looked at it."""
     asked = {"action": action} if action else {}

@@ -143,7 +143,11 @@ class _Process:
     """One engine that is open."""
 
     def __init__(
-        self, engine: StoredEngine, store: Store, inbox: Inbox, context: CallContext
+        self,
+        engine: StoredEngine,
+        store: Store,
+        inbox: Inbox,
+        context: CallContext,
     ) -> None:
         self.engine = engine
         self.store = store
@@ -218,7 +222,10 @@ async def _fail(_path: str) -> None:
 
 
 def _require_end(
-    result: RunResult, status: str, code: str = "", compensated: tuple[str, ...] = ()
+    result: RunResult,
+    status: str,
+    code: str = "",
+    compensated: tuple[str, ...] = (),
 ) -> None:
     found = (result.status, result.code, result.compensated)
     assert found == (status, code, compensated), f"the run ended with {found}"

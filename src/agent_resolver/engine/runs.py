@@ -288,7 +288,10 @@ class BlueprintRuns:
             )
 
     def _require_going_on(
-        self, snapshot: Snapshot, run: str, caller: Caller
+        self,
+        snapshot: Snapshot,
+        run: str,
+        caller: Caller,
     ) -> History:
         history = self._journal.read(snapshot, run)
         # The sealed starter decides, never the row. Others do not learn that there is
@@ -304,7 +307,10 @@ class BlueprintRuns:
 
 
 def cancel_in(
-    transaction: Transaction, journal: BlueprintJournal, history: History, by: Caller
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    history: History,
+    by: Caller,
 ) -> None:
     """Write down that a run is to end, and let a worker take it up if none has it."""
     row = history.row

@@ -296,13 +296,19 @@ class OpenSegment:
         return self._context
 
     async def make_call(
-        self, call: StepCall, context: CallContext, wish: CancelWish
+        self,
+        call: StepCall,
+        context: CallContext,
+        wish: CancelWish,
     ) -> Recorded:
         """Make one call, with nothing of an engine around it."""
         return from_json(await self._calls.make(self.taken, call, context, wish))
 
     async def _take_step(
-        self, call: StepCall, context: CallContext, wish: CancelWish
+        self,
+        call: StepCall,
+        context: CallContext,
+        wish: CancelWish,
     ) -> Recorded:
         """Let the engine take a step, and return what it recorded: now, or before its process was lost."""
         has_run = False

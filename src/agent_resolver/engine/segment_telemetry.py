@@ -10,7 +10,10 @@ class SegmentTelemetry(Protocol):
     """Lets others watch the segments of blueprints' runs."""
 
     def begin_segment(
-        self, blueprint: str, classification: str, context: CallContext
+        self,
+        blueprint: str,
+        classification: str,
+        context: CallContext,
     ) -> Any:  # noqa: ANN401
         """A segment begins; what it returns is given back when the segment ends."""
         ...

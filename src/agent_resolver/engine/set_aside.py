@@ -87,7 +87,9 @@ def put_aside(
 
 
 def put_aside_damaged(
-    transaction: Transaction, journal: BlueprintJournal, row: Run
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    row: Run,
 ) -> None:
     """Leave a run alone whose journal cannot be read; nothing is added to what is damaged."""
     drop_waits(transaction, row.id)

@@ -378,7 +378,9 @@ class _Taking:
 
 
 def _still_waiting(
-    waiting: RunWaiting | None, folded: Folded, again: tuple[str, ...]
+    waiting: RunWaiting | None,
+    folded: Folded,
+    again: tuple[str, ...],
 ) -> tuple[AwaitedThing, ...]:
     """The things that the first wave of a segment waited for when the segment began, and still does."""
     if waiting is None or isinstance(folded.move, Ended):
@@ -394,7 +396,9 @@ def _is_taking_back(move: Move) -> bool:
 
 
 def _given_up(
-    wave: Wave, outcomes: Mapping[str, StepOutcome], waiting: RunWaiting | None
+    wave: Wave,
+    outcomes: Mapping[str, StepOutcome],
+    waiting: RunWaiting | None,
 ) -> list[Entry]:
     """The failures that let a run end which a person gave up: everything that it was about to do has failed."""
     code = waiting.code if waiting is not None else CRASHED
@@ -421,7 +425,9 @@ def _add_outcomes(outcomes: dict[str, StepOutcome], entries: list[Entry]) -> Non
 
 
 def _calls_to_make(
-    wave: Wave, outcomes: Mapping[str, StepOutcome], still: Sequence[AwaitedThing]
+    wave: Wave,
+    outcomes: Mapping[str, StepOutcome],
+    still: Sequence[AwaitedThing],
 ) -> frozenset[str]:
     # While a person looks at a run that was set aside, nothing of it is called.
     if any(not thing.path for thing in still):
@@ -435,7 +441,10 @@ def _calls_to_make(
 
 
 def see_cancel(
-    transaction: Transaction, journal: BlueprintJournal, history: History, segment: int
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    history: History,
+    segment: int,
 ) -> CancelSeen:
     """The entry that a wish to cancel was seen; questions of the run are withdrawn, and its parts end as well."""
     now = journal.clock.now()
@@ -461,7 +470,9 @@ def _withdraw(transaction: Transaction, question: str, trace: str, now: str) -> 
 
 
 def _unfinished_parts(
-    transaction: Transaction, journal: BlueprintJournal, run: str
+    transaction: Transaction,
+    journal: BlueprintJournal,
+    run: str,
 ) -> Iterator[History]:
     """The runs that are steps of a run, and have not ended."""
     for row in transaction.find(RUNS, {"parent": run}):

@@ -269,7 +269,11 @@ class TemporalCarrier:
             await host.changed(0.5)
 
     async def _try_to_wake(
-        self, run: str, gone: str, waking: _Waking, now: float
+        self,
+        run: str,
+        gone: str,
+        waking: _Waking,
+        now: float,
     ) -> None:
         """Send a signal, or replace a workflow that heeds none; note in `waking` what came of it.
 
@@ -406,7 +410,10 @@ class TemporalCarrier:
 
 
 def _read_progress(
-    snapshot: Snapshot, journal: BlueprintJournal, run: str, now: int
+    snapshot: Snapshot,
+    journal: BlueprintJournal,
+    run: str,
+    now: int,
 ) -> tuple[bool, str, str]:
     """True if the run waits or has ended; the process that holds it; and the one that left it, if none holds it."""
     row = snapshot.get(RUNS, run)

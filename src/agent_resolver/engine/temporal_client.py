@@ -41,7 +41,9 @@ _PLAIN_WORDS: Final = (
 
 
 async def connect(
-    place: TemporalPlace, converter: DataConverter, identity: str
+    place: TemporalPlace,
+    converter: DataConverter,
+    identity: str,
 ) -> Client:
     """A client of the server.
 

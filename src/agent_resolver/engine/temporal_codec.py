@@ -33,7 +33,11 @@ class SealedCodec(PayloadCodec, WithSerializationContext):
     """Seals payloads for the workflow that they belong to, so that none can take the place of another run's."""
 
     def __init__(
-        self, store: Store, seal: Seal, prefix: str, workflow_id: str = ""
+        self,
+        store: Store,
+        seal: Seal,
+        prefix: str,
+        workflow_id: str = "",
     ) -> None:
         """A codec.
 

@@ -90,7 +90,10 @@ async def set_current_version(client: Client, deployment: str, build: str) -> bo
 
 
 async def _set_current(
-    client: Client, deployment: str, build: str, token: bytes
+    client: Client,
+    deployment: str,
+    build: str,
+    token: bytes,
 ) -> None:
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace,

@@ -318,7 +318,10 @@ class _Effects:
         return self._is_process_ending or bool(self._is_long())
 
     async def ask(
-        self, activity: str, order: object, retry: RetryPolicy = _FEW_TIMES
+        self,
+        activity: str,
+        order: object,
+        retry: RetryPolicy = _FEW_TIMES,
     ) -> bytes:
         """Have the process write something down."""
         content: bytes = await workflow.execute_activity(

@@ -96,7 +96,10 @@ class BlueprintTool:
         raise _failure(found)
 
     async def _start(
-        self, run: str, arguments: dict[str, Any], context: CallContext
+        self,
+        run: str,
+        arguments: dict[str, Any],
+        context: CallContext,
     ) -> None:
         """Start a run of this id, unless the same call has started it before."""
         # The segments of the run belong below the span of this call.
@@ -122,7 +125,10 @@ class BlueprintTool:
             )
 
     async def _require_own_run(
-        self, run: str, arguments: dict[str, Any], caller: Caller
+        self,
+        run: str,
+        arguments: dict[str, Any],
+        caller: Caller,
     ) -> None:
         """Refuse to go on with a run that another caller started, or that is not one of this call."""
         history = await self._runs.history(run)
@@ -239,7 +245,9 @@ async def open_question(runs: BlueprintRuns, view: RunView) -> PendingAction | N
 
 
 def describe_blueprint(
-    blueprint: Blueprint, find_tool: FindTool, source: str
+    blueprint: Blueprint,
+    find_tool: FindTool,
+    source: str,
 ) -> Descriptor:
     """A blueprint as a tool: with the highest classification and the union of the scopes of its steps.
 

@@ -49,7 +49,9 @@ def wait_rows(run: str, waits: Iterable[AwaitedThing]) -> list[WaitRow]:
 
 
 def replace_waits(
-    transaction: Transaction, run: str, waits: Iterable[AwaitedThing]
+    transaction: Transaction,
+    run: str,
+    waits: Iterable[AwaitedThing],
 ) -> None:
     """Let the queue have a row for each of these things that a run waits for, and no other row of the run."""
     drop_waits(transaction, run)
@@ -96,7 +98,10 @@ def question_id(run: str, path: str) -> str:
 
 
 def question_of(
-    history: History, wait: StepWait, thing: AwaitedThing, now: str
+    history: History,
+    wait: StepWait,
+    thing: AwaitedThing,
+    now: str,
 ) -> PendingAction:
     """The question of a step that waits for a person."""
     # A template may put any text of a result into the question, and a lone surrogate

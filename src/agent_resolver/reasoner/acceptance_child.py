@@ -43,7 +43,9 @@ def main() -> None:
 
 
 def _descriptor_of(
-    tool: str, input_schema: dict[str, object], output_schema: dict[str, object] | None
+    tool: str,
+    input_schema: dict[str, object],
+    output_schema: dict[str, object] | None,
 ) -> Descriptor:
     return Descriptor(
         id=tool,
@@ -55,7 +57,9 @@ def _descriptor_of(
 
 
 def _result_of(
-    blueprint: Blueprint, test: AcceptanceTest, tools: dict[str, Descriptor]
+    blueprint: Blueprint,
+    test: AcceptanceTest,
+    tools: dict[str, Descriptor],
 ) -> TestResult:
     """The result of one test, also where the draft exhausts what the process may use."""
     try:

@@ -153,7 +153,10 @@ class _Child:
         ) if is_ended else _too_slow(self._bounds)
 
     def _start(
-        self, folder: str, given: IO[bytes], written: IO[bytes]
+        self,
+        folder: str,
+        given: IO[bytes],
+        written: IO[bytes],
     ) -> "subprocess.Popen[bytes]":
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, with our own words
             [self._interpreter, "-I", "-c", _START, _PACKAGES, str(os.getpid())],

@@ -106,7 +106,9 @@ class _PlannedCase(Struct, frozen=True):
 
 
 async def _plan_case(
-    planner: Planner, case: EvalCase, tools: tuple[Descriptor, ...]
+    planner: Planner,
+    case: EvalCase,
+    tools: tuple[Descriptor, ...],
 ) -> _PlannedCase:
     """Ask the classifier, and then the Builder unless the classifier has questions."""
     answers = tuple(Answer(key=key, words=words) for key, words in case.answers.items())

@@ -42,7 +42,12 @@ class _Kept(Struct, frozen=True):
 
 
 async def gather_evidence(
-    store: Store, artifacts: Artifacts, view: TaskView, app_id: str, *, has_words: bool
+    store: Store,
+    artifacts: Artifacts,
+    view: TaskView,
+    app_id: str,
+    *,
+    has_words: bool,
 ) -> TaskEvidence:
     """The evidence of a task, not sealed yet.
 

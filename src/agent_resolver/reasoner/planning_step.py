@@ -47,7 +47,9 @@ async def plan_request(
 
 
 def stopped_by_guardrail(
-    state: TaskState, context: TaskContext, stage: Stage
+    state: TaskState,
+    context: TaskContext,
+    stage: Stage,
 ) -> Update | None:
     """The update of a stage that a guardrail stops before the planner is asked; None if none does."""
     limits = context.ports.limits

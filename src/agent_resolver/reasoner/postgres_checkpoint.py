@@ -101,7 +101,9 @@ class SealedPostgresSaver:
 
 
 def _box(
-    checkpoint: Checkpoint, content: bytes, versions: ChannelVersions
+    checkpoint: Checkpoint,
+    content: bytes,
+    versions: ChannelVersions,
 ) -> Checkpoint:
     """A checkpoint that tells nothing but its id and its time, with the real one in its one channel."""
     return {

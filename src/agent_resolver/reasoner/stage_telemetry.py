@@ -12,7 +12,10 @@ class StageTelemetry(Protocol):
     """Lets others watch the stages of tasks."""
 
     def begin_stage(
-        self, stage: str, classification: Classification, context: CallContext
+        self,
+        stage: str,
+        classification: Classification,
+        context: CallContext,
     ) -> Any:  # noqa: ANN401
         """A stage begins; what it returns is given back when the stage ends.
 

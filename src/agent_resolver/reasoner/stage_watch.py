@@ -43,7 +43,11 @@ class StageWatch:
         self._telemetry = telemetry
 
     async def run(
-        self, name: str, state: TaskState, context: TaskContext, run_stage: RunStage
+        self,
+        name: str,
+        state: TaskState,
+        context: TaskContext,
+        run_stage: RunStage,
     ) -> Update:
         """Run a stage. What it cannot go on with ends the task, in a state that says why.
 

@@ -126,7 +126,10 @@ class TaskContext(Struct, frozen=True, kw_only=True):
         return {tool.id: tool for tool in found if tool is not None}
 
     def call_context(
-        self, state: TaskState, key: str | None = None, approval_reason: str = ""
+        self,
+        state: TaskState,
+        key: str | None = None,
+        approval_reason: str = "",
     ) -> CallContext:
         """The context of a call of the task; every call has the task's trace."""
         return CallContext(
@@ -179,7 +182,12 @@ class TaskContext(Struct, frozen=True, kw_only=True):
         return Answer(key=question.key[:200], words=answer[:2_000])
 
     async def require(
-        self, state: TaskState, kind: Need, subject: str, message: str, needs: str
+        self,
+        state: TaskState,
+        kind: Need,
+        subject: str,
+        message: str,
+        needs: str,
     ) -> TaskAction | None:
         """Ask for something that has to be there; None if it is.
 

@@ -173,7 +173,11 @@ class Tasks:
         return await self._view(task)
 
     async def resume(
-        self, task: str, caller: Caller, *, is_worker: bool = False
+        self,
+        task: str,
+        caller: Caller,
+        *,
+        is_worker: bool = False,
     ) -> TaskView:
         """Go on with a task: with the answers that were given, or where its process ended.
 
@@ -321,7 +325,10 @@ class Tasks:
         return Command(resume={graph_state.interrupts[0].id: {"answers": answers}})
 
     async def _given(
-        self, action_id: str, state: TaskState, caller: Caller
+        self,
+        action_id: str,
+        state: TaskState,
+        caller: Caller,
     ) -> GivenAnswer | None:
         """The answer to an action; None while it is open."""
         action = await self._home.store.read(
@@ -517,7 +524,10 @@ class Tasks:
         return await self._view(task)
 
     def _cancel_held(
-        self, transaction: Transaction, state: TaskState, lease: Lease
+        self,
+        transaction: Transaction,
+        state: TaskState,
+        lease: Lease,
     ) -> None:
         transaction.require(lease)
         row = transaction.get(RUNS, state.task_id)
@@ -525,7 +535,11 @@ class Tasks:
             self._end_cancelled(transaction, row, state, None)
 
     def _end_cancelled(
-        self, transaction: Transaction, row: Run, state: TaskState, by: Caller | None
+        self,
+        transaction: Transaction,
+        row: Run,
+        state: TaskState,
+        by: Caller | None,
     ) -> Run:
         """End a task in its row, and withdraw its questions: no answer is needed any longer."""
         now = self._home.clock.now()
@@ -653,7 +667,10 @@ class Tasks:
         return state
 
     def _decoded(
-        self, task: str, found: "CheckpointTuple | None", first: ArtifactRow | None
+        self,
+        task: str,
+        found: "CheckpointTuple | None",
+        first: ArtifactRow | None,
     ) -> TaskState:
         """The state in a checkpoint; where there is none yet, the one that the task began with."""
         values = found.checkpoint["channel_values"] if found is not None else {}

@@ -32,7 +32,9 @@ def content_of(value: Any, fields: SecretFields, secrets: Sequence[Secret]) -> s
 
 
 def arguments_for_approver(
-    arguments: dict[str, Any], fields: SecretFields, secrets: Sequence[Secret]
+    arguments: dict[str, Any],
+    fields: SecretFields,
+    secrets: Sequence[Secret],
 ) -> str:
     """The arguments as JSON text, and after it in brackets how much of them is not shown.
 

@@ -88,7 +88,12 @@ class NeedsAction(ResolverError):
     """
 
     def __init__(
-        self, kind: Need, subject: str, message: str, *, needs: str = ""
+        self,
+        kind: Need,
+        subject: str,
+        message: str,
+        *,
+        needs: str = "",
     ) -> None:
         _check_words(subject, message, needs)
         if kind not in get_args(Need):

@@ -131,7 +131,10 @@ class Inbox:
         return await self._keep(action, verdict, reason, context)
 
     async def answer(
-        self, action_id: str, words: str, context: CallContext
+        self,
+        action_id: str,
+        words: str,
+        context: CallContext,
     ) -> PendingAction:
         """Answer a question in words.
 
@@ -203,7 +206,10 @@ class Inbox:
         )
 
     async def _refused(
-        self, action: PendingAction, refusal: AnswerRefusal, context: CallContext
+        self,
+        action: PendingAction,
+        refusal: AnswerRefusal,
+        context: CallContext,
     ) -> AnswerRefused:
         """The error that reports a refusal; the refusal is recorded first."""
         body = {**_action_body_by(context.caller, action), "code": refusal.code.value}

@@ -78,7 +78,9 @@ def progress_without_secrets(
     """Report progress as before, with the secrets of the call masked in the messages."""
 
     async def report(
-        done: float, total: float | None = None, message: str | None = None
+        done: float,
+        total: float | None = None,
+        message: str | None = None,
     ) -> None:
         await progress(done, total, redacted(message, secrets))
 

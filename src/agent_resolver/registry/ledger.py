@@ -57,7 +57,11 @@ class Ledger:
         return begun
 
     def _begin(
-        self, transaction: Transaction, start: Start, lease: Lease | None, owner: str
+        self,
+        transaction: Transaction,
+        start: Start,
+        lease: Lease | None,
+        owner: str,
     ) -> Begun:
         # A process that lost the run must not begin another call of it.
         if lease is not None:

@@ -48,7 +48,10 @@ class Telemetry(Protocol):
     """Lets others watch calls. It never sees arguments or results."""
 
     def begin(
-        self, tool_id: str, descriptor: Descriptor | None, context: CallContext
+        self,
+        tool_id: str,
+        descriptor: Descriptor | None,
+        context: CallContext,
     ) -> Any:  # noqa: ANN401
         """A call begins; what it returns is given back when the call ends."""
         ...

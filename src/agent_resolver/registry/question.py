@@ -36,7 +36,12 @@ class Questions:
     """Asks for approvals, for what a tool cannot do without, and whether something was done."""
 
     def __init__(
-        self, pending: PendingActions, clock: Clock, seal: Seal, *, is_recorded: bool
+        self,
+        pending: PendingActions,
+        clock: Clock,
+        seal: Seal,
+        *,
+        is_recorded: bool,
     ) -> None:
         self._pending = pending
         self._clock = clock
@@ -164,7 +169,12 @@ class Questions:
         await self._pending.forget_expired(self._clock.now())
 
     def _about_call(
-        self, kind: PendingType, call: Call, binding: str, count: int, message: str
+        self,
+        kind: PendingType,
+        call: Call,
+        binding: str,
+        count: int,
+        message: str,
     ) -> PendingAction:
         """A question about one call, with all that the person who answers has to know of it."""
         descriptor = call.entry.descriptor
@@ -199,7 +209,11 @@ class Questions:
         )
 
     async def _waiting(
-        self, call: Call, action: PendingAction, *, may_wait: bool = False
+        self,
+        call: Call,
+        action: PendingAction,
+        *,
+        may_wait: bool = False,
     ) -> Pending | Failed:
         asked = await self._ask(call, action, may_wait=may_wait)
         return pending_of(asked, call) if asked else _too_many(call)

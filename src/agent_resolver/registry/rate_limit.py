@@ -19,7 +19,10 @@ class RateLimits:
         self._now = now
 
     async def take(
-        self, subject: str, per_minute: float, writer: JointWriter | None = None
+        self,
+        subject: str,
+        per_minute: float,
+        writer: JointWriter | None = None,
     ) -> float:
         """Count one use, or say for how many seconds there is none left; 0 means it was counted."""
         # The time is read once, outside of the work, which the store may run again.

@@ -160,7 +160,10 @@ class ToolRegistry:
         self._offer.attach(source)
 
     def replace(
-        self, source: str, tools: Iterable[Tool], refused: Mapping[str, Refused]
+        self,
+        source: str,
+        tools: Iterable[Tool],
+        refused: Mapping[str, Refused],
     ) -> None:
         """Offer and refuse exactly this of a source, in place of what it offered before.
 
@@ -256,7 +259,10 @@ class ToolRegistry:
         )
 
     async def call(
-        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
     ) -> Outcome:
         """Call a tool: `Pipeline.run` has the steps.
 
@@ -265,7 +271,10 @@ class ToolRegistry:
         return await self.start_call(tool_id, arguments, context)
 
     def start_call(
-        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
     ) -> "asyncio.Future[Outcome]":
         """Start a call as `call` does, and return the future of its outcome; to cancel that does not stop the call."""
         # The tasks of calls belong to one loop; a call from any other loop is handed
@@ -313,7 +322,10 @@ class ToolRegistry:
         )
 
     async def authorize(
-        self, tool_id: str, arguments: Mapping[str, Any], context: CallContext
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
     ) -> Failed | Pending | None:
         """Ask whether a call may be made, without making it; None if it may.
 

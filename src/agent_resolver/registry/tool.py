@@ -22,7 +22,9 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 async def _no_progress(
-    done: float, total: float | None = None, message: str | None = None
+    done: float,
+    total: float | None = None,
+    message: str | None = None,
 ) -> None:
     """Report nothing, for a call whose progress is not followed."""
 

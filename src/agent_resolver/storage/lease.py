@@ -31,7 +31,11 @@ def require_leases_alone(*, needs_flush: bool) -> None:
 
 
 def claim_in(
-    transaction: Transaction, store: Store, name: str, now: float, seconds: float
+    transaction: Transaction,
+    store: Store,
+    name: str,
+    now: float,
+    seconds: float,
 ) -> Lease | None:
     """Take a lease, unless another holder has it."""
     row = transaction.get(LEASES, name)
@@ -44,7 +48,10 @@ def claim_in(
 
 
 def renew_in(
-    transaction: Transaction, lease: Lease, now: float, seconds: float
+    transaction: Transaction,
+    lease: Lease,
+    now: float,
+    seconds: float,
 ) -> bool:
     """Keep a lease for some more time; False if it was lost."""
     row = transaction.get(LEASES, lease.name)

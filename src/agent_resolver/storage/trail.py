@@ -14,7 +14,9 @@ async def append_record(store: Store, record: Record) -> None:
 
 
 def trail_faults(
-    snapshot: Snapshot, key: bytes | None, noted: str = ""
+    snapshot: Snapshot,
+    key: bytes | None,
+    noted: str = "",
 ) -> tuple[list[str], Seal]:
     """What is wrong with the trail, and its seal.
 

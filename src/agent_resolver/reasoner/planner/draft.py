@@ -125,7 +125,9 @@ def _step(step: PlannedStep, names: Mapping[tuple[str, str], str]) -> Step:
 
 
 def needs_undo(
-    steps: Sequence[Step], position: int, tools: Mapping[str, Descriptor]
+    steps: Sequence[Step],
+    position: int,
+    tools: Mapping[str, Descriptor],
 ) -> bool:
     """True if something may fail after a step that has a lasting effect."""
     step = steps[position]
@@ -137,7 +139,9 @@ def needs_undo(
 
 
 def _with_needed_undo(
-    steps: Sequence[Step], position: int, tools: Mapping[str, Descriptor]
+    steps: Sequence[Step],
+    position: int,
+    tools: Mapping[str, Descriptor],
 ) -> Step:
     step = steps[position]
     return add_undo(step, tools) if needs_undo(steps, position, tools) else step

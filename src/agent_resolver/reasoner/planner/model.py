@@ -85,7 +85,11 @@ class ModelPlanner:
     """Plans like the offline planner, and asks a model about what that one leaves open."""
 
     def __init__(
-        self, agent: AskAgent, skills: Mapping[str, Skill], *, seconds: float = 120.0
+        self,
+        agent: AskAgent,
+        skills: Mapping[str, Skill],
+        *,
+        seconds: float = 120.0,
     ) -> None:
         """A planner with a model.
 
@@ -186,7 +190,11 @@ class ModelPlanner:
     # The model ------------------------------------------------------------------------
 
     async def _consult(
-        self, skill: str, text: str, schema: dict[str, Any], request: PlanRequest
+        self,
+        skill: str,
+        text: str,
+        schema: dict[str, Any],
+        request: PlanRequest,
     ) -> Consulted:
         """Ask the model, and once again if its answer cannot be used. Nothing that it does is an exception."""
         prompt = self._skills[skill]

@@ -44,7 +44,9 @@ def ranked_tools(
 
 
 def choice_question(
-    request: PlanRequest, parts: Sequence[Routed], tools: Sequence[Descriptor]
+    request: PlanRequest,
+    parts: Sequence[Routed],
+    tools: Sequence[Descriptor],
 ) -> tuple[str, tuple[str, ...]]:
     """The question which tools do some parts, and the ids of the tools that it shows."""
     document: dict[str, Any] = {

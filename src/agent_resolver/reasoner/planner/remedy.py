@@ -54,7 +54,9 @@ Remedy = Callable[[_DraftChange, str], Blueprint | None]
 
 
 def apply_remedies(
-    request: PlanRequest, fresh: Drafted, manifest: ToolManifest
+    request: PlanRequest,
+    fresh: Drafted,
+    manifest: ToolManifest,
 ) -> Drafted:
     """Apply what Ops asks for to the draft of a request.
 
@@ -88,7 +90,10 @@ def apply_remedies(
 
 
 def _applied(
-    draft: Blueprint, remedy: RemedyRequest, context: GoldenContext, tools: Tools
+    draft: Blueprint,
+    remedy: RemedyRequest,
+    context: GoldenContext,
+    tools: Tools,
 ) -> Blueprint | None:
     change = _REMEDIES.get(remedy.action)
     found = (

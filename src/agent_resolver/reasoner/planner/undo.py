@@ -44,7 +44,9 @@ _OPPOSITES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def find_undo(
-    tool: Descriptor, mapping: Mapping[str, Any], tools: Iterable[Descriptor]
+    tool: Descriptor,
+    mapping: Mapping[str, Any],
+    tools: Iterable[Descriptor],
 ) -> Compensation | None:
     """The call that takes back a step, or None if no tool clearly does.
 
@@ -93,7 +95,9 @@ def _opposite_rank(tool: Descriptor, other: Descriptor) -> int | None:
 
 
 def _arguments(
-    tool: Descriptor, mapping: Mapping[str, Any], other: Descriptor
+    tool: Descriptor,
+    mapping: Mapping[str, Any],
+    other: Descriptor,
 ) -> dict[str, Any] | None:
     required = [field for field in fields_of(other.input_schema) if field.is_required]
     # Without an identifier it would take back more than this step did.
@@ -104,7 +108,10 @@ def _arguments(
 
 
 def _source(
-    tool: Descriptor, mapping: Mapping[str, Any], field: InputField, other: Descriptor
+    tool: Descriptor,
+    mapping: Mapping[str, Any],
+    field: InputField,
+    other: Descriptor,
 ) -> Any:  # noqa: ANN401 - a template
     """The source of an argument: the result of the step, else its own arguments; None if neither has it."""
     # The result knows the identifier that the step gave to a new thing. Arguments have

@@ -23,7 +23,9 @@ class GivenAnswer(Struct, frozen=True):
 
 
 async def hitl_resolution(
-    state: TaskState, context: TaskContext, given: tuple[GivenAnswer, ...]
+    state: TaskState,
+    context: TaskContext,
+    given: tuple[GivenAnswer, ...],
 ) -> Update:
     """Resolve the actions that were answered. The stage that asked runs again once none is left."""
     words = {answer.id: answer.words for answer in given}

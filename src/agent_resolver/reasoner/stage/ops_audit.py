@@ -71,7 +71,9 @@ async def ops_audit(state: TaskState, context: TaskContext) -> Update:
 
 
 async def _evaluate(
-    state: TaskState, context: TaskContext, blueprint: Blueprint
+    state: TaskState,
+    context: TaskContext,
+    blueprint: Blueprint,
 ) -> tuple[Evaluation, AuditAdvice]:
     """Check a blueprint against every rule; the evaluation, and the advice of the planner that is part of it."""
     tools = context.tools(state)

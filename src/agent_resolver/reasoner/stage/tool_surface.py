@@ -57,7 +57,9 @@ def _authorised_tools(context: TaskContext) -> list[Descriptor]:
 
 
 async def _ask_about_missing(
-    before: TaskState, state: TaskState, context: TaskContext
+    before: TaskState,
+    state: TaskState,
+    context: TaskContext,
 ) -> Update:
     """Ask what becomes of each missing tool, and go on once all is answered."""
     actions: list[TaskAction] = []

@@ -145,7 +145,11 @@ def checksum(table: str, number: int, *parts: bytes, salt: int) -> int:
 
 
 def entry_checksum(
-    number: int, body: bytes, place: tuple[int, int, int, int], *, salt: int
+    number: int,
+    body: bytes,
+    place: tuple[int, int, int, int],
+    *,
+    salt: int,
 ) -> int:
     """The check of an entry: its body, its source, position, line and column."""
     return crc32(_ENTRY_PLACE.pack(*place), crc32(body, number ^ salt))

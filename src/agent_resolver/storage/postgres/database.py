@@ -211,7 +211,11 @@ class PostgresDatabase(StoreDatabase):
             raise self._unusable(error) from error
 
     def _was_committed(
-        self, lost: PostgresConnection, name: str, number: int, error: Exception
+        self,
+        lost: PostgresConnection,
+        name: str,
+        number: int,
+        error: Exception,
     ) -> bool:
         """Find out whether the commit was done during which the connection was lost.
 

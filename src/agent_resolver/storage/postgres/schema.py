@@ -309,7 +309,10 @@ def migrate(connection: PostgresConnection, path: str, key: bytes | None) -> Non
 
 
 def _migrate_from(
-    version: int, connection: PostgresConnection, path: str, key: bytes | None
+    version: int,
+    connection: PostgresConnection,
+    path: str,
+    key: bytes | None,
 ) -> None:
     if not version and connection.execute(_IS_FOREIGN, (SCHEMA,)).fetchone()[0]:
         raise UnreadableFile(path, f"has a schema `{SCHEMA}` of another program")

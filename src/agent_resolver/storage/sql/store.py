@@ -271,7 +271,9 @@ class SqlStore(ABC):
 
 
 def woken_after(
-    connection: SqlConnection, topic: str, position: int | None
+    connection: SqlConnection,
+    topic: str,
+    position: int | None,
 ) -> tuple[frozenset[str], int]:
     """The keys of a topic that were woken after a position, and the newest position; without a position no keys."""
     newest = int(

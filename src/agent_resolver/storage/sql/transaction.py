@@ -32,7 +32,10 @@ class SqlSnapshot:
     """Reads one state."""
 
     def __init__(
-        self, connection: SqlConnection, path: str, find_seal: FindSeal | None = None
+        self,
+        connection: SqlConnection,
+        path: str,
+        find_seal: FindSeal | None = None,
     ) -> None:
         """A view of one state.
 

@@ -89,7 +89,11 @@ class Writer:
             pass
 
     def _done_here(
-        self, work: Work[Result], loop: asyncio.AbstractEventLoop, *, flushes: bool
+        self,
+        work: Work[Result],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        flushes: bool,
     ) -> Result:
         start = perf_counter()
         try:
