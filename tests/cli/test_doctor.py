@@ -191,7 +191,7 @@ def test_an_edited_lock_is_told_and_starts_nothing(governed: Path, run: Run) -> 
 
     assert list(wrong) == ["lock"]
     assert "but what it pins hashes to" in wrong["lock"][0]
-    assert wrong["lock"][1] == "somebody edited the lock: find out who and why before you run `agent resolve`"
+    assert wrong["lock"][1] == "the lock was edited: find out by whom and why before you run `agent resolve`"
     assert started(governed) == []
 
 

@@ -50,7 +50,7 @@ def test_settings_that_send_secrets_need_trust_as_much_as_commands_do(write: Cal
     )
 
 
-EDITED = "somebody edited the lock: find out who and why before you run `agent resolve`"
+EDITED = "the lock was edited: find out by whom and why before you run `agent resolve`"
 CHANGED = "review what changed, then run `agent resolve`"
 
 EDITS: dict[str, tuple[Callable[[bytes], bytes], str]] = {

@@ -145,7 +145,7 @@ def test_an_edited_lock_is_to_be_cleared_up_before_anything_else(locked: Path, r
 
     assert "  - endpoint-moved: " in ran.stderr
     assert [line for line in ran.stderr.splitlines() if line.startswith("hint:")] == [
-        "hint: somebody edited the lock: find out who and why before you run `agent resolve`"
+        "hint: the lock was edited: find out by whom and why before you run `agent resolve`"
     ]
 
 

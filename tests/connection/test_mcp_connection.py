@@ -230,7 +230,7 @@ async def test_the_newer_protocol_has_any_structure_and_unanswerable_questions(c
         asked = await failure_of(connection, "ask")
 
     assert asked.code is FailureCode.PROTOCOL_ERROR
-    assert str(asked) == "modern asks for more input in the middle of `ask`, which nobody can give here"
+    assert str(asked) == "modern asks for more input in the middle of `ask`, which cannot be given here"
 
 
 async def test_an_error_in_the_code_range_of_the_sdk_does_not_end_the_connection(

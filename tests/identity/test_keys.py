@@ -118,7 +118,7 @@ def test_an_issuer_that_calls_itself_something_else_is_not_believed() -> None:
 def test_keys_from_a_place_that_could_be_changed_on_the_way_are_not_fetched(place: str) -> None:
     web = Web(jwks_uri=place)
 
-    assert "where anybody on the way could change them" in problem(web)
+    assert "where they could be changed on the way" in problem(web)
     assert list(web.asked) == [CONFIGURATION]
 
 

@@ -524,7 +524,7 @@ def test_of_two_people_who_answer_at_once_one_is_taken_and_the_other_is_told(sta
     assert isinstance(refused, AnswerRefused)
     assert (refused.refusal.code, refused.refusal.message) == (
         "ALREADY_ANSWERED",
-        f"{question.id} was answered by somebody else a moment ago",
+        f"{question.id} was answered by another person a moment ago",
     )
     assert stage.show(question.id).answered_by == taken.answered_by
     assert stage.kinds()[2:] == [f"action.{taken.answer}", "action.refused"]

@@ -427,7 +427,7 @@ def test_a_code_may_be_given_by_its_name() -> None:
 def test_a_failure_without_a_remedy_names_whoever_can_help() -> None:
     outcome = call(holding(MemoryTool(work=raising(ToolFailure(FailureCode.TOOL_ERROR, "It is closed")))))
 
-    assert failed(outcome) == (FailureCode.TOOL_ERROR, "It is closed", "ask whoever wrote the tool")
+    assert failed(outcome) == (FailureCode.TOOL_ERROR, "It is closed", "ask the author of the tool")
 
 
 def test_words_that_cannot_be_written_are_told_as_far_as_they_can() -> None:

@@ -266,7 +266,7 @@ def _unsafe_keywords(places: list[_Place]) -> Iterator[Unsafe]:
     for place in places:
         for key in sorted(place.schema.keys() - _KEYWORDS - _HARMLESS):
             if not key.startswith("x-"):
-                message = f"`{key}` is no keyword of 2020-12, and nobody would follow it: say it with one that is"
+                message = f"`{key}` is not a keyword of 2020-12, so it would have no effect: use one that is"
                 yield Unsafe(
                     at=place.at, code=UnsafeCode.INVALID_SCHEMA, message=message
                 )

@@ -262,7 +262,7 @@ class McpConnection:
             mcp_types.CallToolRequest(params=parameters), _RESULT
         )
         if isinstance(result, mcp_types.InputRequiredResult):
-            message = f"{self.name} asks for more input in the middle of `{request.tool}`, which nobody can give here"
+            message = f"{self.name} asks for more input in the middle of `{request.tool}`, which cannot be given here"
             raise ToolFailure(FailureCode.PROTOCOL_ERROR, message)
         return result
 

@@ -133,7 +133,7 @@ class Difference(Struct, frozen=True):
 _REVIEW: Final = "review what changed, then run `agent resolve`"
 _REMEDIES: Final = {
     DifferenceKind.FOREIGN_FILE: "name another file, or move it away and run `agent resolve`",
-    DifferenceKind.HASH_EDITED: "somebody edited the lock: find out who and why before you run `agent resolve`",
+    DifferenceKind.HASH_EDITED: "the lock was edited: find out by whom and why before you run `agent resolve`",
     DifferenceKind.MERGE_CONFLICT: (
         "settle the agent file and the index, then run `agent resolve`: the lock is made of those two alone"
     ),

@@ -29,7 +29,7 @@ _MOST_TRIED: Final = 24
 _MOST_JUDGED: Final = 50
 """How many servers are looked at for edits, the closest first."""
 _MOST_EXPLAINED: Final = 20
-"""How many failed requirements get suggestions: whoever has more fixes the first ones first."""
+"""The most failed requirements that get suggestions; with more, the first ones are mended first."""
 
 
 class Failed(Struct, frozen=True, kw_only=True):

@@ -164,7 +164,7 @@ def _has_secret_pair(query: str) -> bool:
 
 
 def _is_signature(name: str, value: str) -> bool:
-    """True for a part of a query that lets whoever has the address in."""
+    """True for a part of a query that grants access by itself."""
     return _SIGNATURE_NAME.fullmatch(name) is not None and _is_literal(value)
 
 

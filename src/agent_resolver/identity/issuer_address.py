@@ -6,7 +6,7 @@ from agent_resolver.core.loopback import is_loopback
 
 
 def address(url: str) -> SplitResult | None:
-    """The parts of an address that nobody on the way can read or change: `https`, or `http` on this machine."""
+    """The parts of an address that cannot be read or changed on the way: `https`, or `http` on this machine."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - it raises what is wrong with it

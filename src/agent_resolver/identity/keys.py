@@ -59,7 +59,7 @@ def keys_of(issuer: str, get: Get) -> Keys:
     metadata = metadata_of(issuer, get, _KeyMetadata)
     if not is_safe_endpoint(metadata.jwks_uri, issuer):
         raise KeysUnavailable(
-            f"The issuer {issuer} keeps its keys where anybody on the way could change them"
+            f"The issuer {issuer} keeps its keys where they could be changed on the way"
         )
     answer = get(metadata.jwks_uri)
     if answer.status != OK:
@@ -150,7 +150,7 @@ class IssuerKeys:
         )
 
     def _fetch(self, age: float) -> Keys:
-        # Whoever was here before may have done it.
+        # Another thread may have fetched them meanwhile.
         if keys := self._younger_than(age):
             return keys
         # A failure is repeated for a while, so that tokens with made-up keys cannot

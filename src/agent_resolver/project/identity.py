@@ -26,7 +26,7 @@ VARIABLE: Final = "AGENT_TOKEN"
 _MAX_FILE_BYTES: Final = 64 * 1024
 """More than a token may have, so that a token that is too long can be distinguished from a wrong file."""
 _WHAT: Final = {
-    "issuer": "the address of whoever gives out the tokens",
+    "issuer": "the address of the server that issues the tokens",
     "audience": "what the tokens for this project have in their claim `aud`",
     "client_id": "the name by which the issuer knows the worker",
     "client_secret_env": "the environment variable that holds the secret of the worker",

@@ -74,7 +74,7 @@ class ToolFailure(ResolverError):
         # A tool may give the code as plain text; a code that does not exist raises
         # here, in the tool.
         self.code = FailureCode(code)
-        self.remedy = str(remedy) or "ask whoever wrote the tool"
+        self.remedy = str(remedy) or "ask the author of the tool"
         self.details = tuple(details)
         self.hint = hint
 

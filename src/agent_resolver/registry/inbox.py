@@ -244,7 +244,7 @@ class Inbox:
         if not await self._pending.answer(
             answered, Record(context.run, kind, _action_body_by(context.caller, action))
         ):
-            message = f"{action.id} was answered by somebody else a moment ago"
+            message = f"{action.id} was answered by another person a moment ago"
             refusal = AnswerRefusal(
                 AnswerCode.ALREADY_ANSWERED, message, f"`agent inbox show {action.id}`"
             )

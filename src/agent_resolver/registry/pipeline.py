@@ -366,7 +366,7 @@ class Pipeline:
             return None
         message = f"{call.tool_id} is {needed}, and {caller.id} is cleared for {caller.clearance}"
         return call.failed(
-            FailureCode.CLEARANCE_TOO_LOW, message, "ask somebody who is cleared for it"
+            FailureCode.CLEARANCE_TOO_LOW, message, "ask a person who is cleared for it"
         )
 
     # 6 and 7: what may have to wait ---------------------------------------------------

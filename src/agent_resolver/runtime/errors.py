@@ -71,7 +71,7 @@ class ModelNotFound(_NotFound):
 
 
 class ProviderNotFound(_NotFound):
-    """Nobody provides the model."""
+    """No provider has the model."""
 
     kind = "provider"
 

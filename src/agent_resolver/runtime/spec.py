@@ -49,7 +49,7 @@ class EndpointAuth(Struct, frozen=True, kw_only=True):
 
 
 class RemoteEndpoint(Struct, frozen=True, kw_only=True):
-    """Where an agent is that somebody else runs."""
+    """The address of an agent that another party runs."""
 
     base_url: str
     backend: Text = "a2a"

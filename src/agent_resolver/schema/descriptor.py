@@ -165,7 +165,7 @@ class ToolChangeKind(StrEnum):
     READ_ONLY_GAINED = (
         "read-only-gained",
         "breaking",
-        "clients may call it without asking anybody: make sure that it changes nothing",
+        "clients may call it without asking a person: make sure that it changes nothing",
     )
     READ_ONLY_LOST = (
         "read-only-lost",

@@ -207,7 +207,7 @@ class FailureCode(StrEnum):
     """<server> answered: <message>
     <server> answered what the protocol does not allow: <place>: <reason>
     <server> wrote <lines> outside the protocol
-    <server> asks for more input in the middle of `<tool>`, which nobody can give here
+    <server> asks for more input in the middle of `<tool>`, which cannot be given here
     <server> lists too much: more than <limit>
     <server> gave an answer that cannot be used: <reason>
 

@@ -65,7 +65,7 @@ def own_wire() -> Iterator[tuple["Input", "Output"]]:
         yield Input(kept[0], answers), answers
     finally:
         answers.finish()
-        with suppress(ValueError):  # Somebody closed it.
+        with suppress(ValueError):  # Another part of the program closed it.
             sys.stdout.flush()  # What was printed and not yet written is no message either.
         # The copies stay open: a thread may still wait for the client to read.
         for standard, wire in enumerate(kept):
@@ -125,14 +125,14 @@ class Input(anyio.AsyncFile[str]):
         while True:
             try:
                 await anyio.wait_readable(self._wire)
-            except OSError:  # A file never lets anybody wait, and some systems can wait for sockets alone.
+            except OSError:  # A file never makes a reader wait, and some systems can wait for sockets alone.
                 return await to_thread.run_sync(
                     _read_wire, self._wire, abandon_on_cancel=True
                 )
             try:
                 return _read_wire(self._wire)
             except BlockingIOError:
-                continue  # Somebody else has taken it.
+                continue  # Another reader has taken it.
 
 
 class Output(anyio.AsyncFile[str]):

@@ -34,7 +34,7 @@ class TaskRun(Struct, frozen=True, kw_only=True):
     message: str = ""
     """How far the run is, in words."""
     question: PendingAction | None = None
-    """What the run asks a person, while nobody has answered."""
+    """What the run asks a person, until a person answers."""
     is_due: bool = False
     """True if the run can go on, and no process has it."""
 

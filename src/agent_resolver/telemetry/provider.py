@@ -113,7 +113,7 @@ def _make_telemetry(settings: Settings, app_id: str, loss: Loss) -> CallTelemetr
             Closing(processor.shutdown, partial(loss.tell, settings.logs.endpoint))
         )
     signals = Signals(
-        # Whoever does not send spans has nothing to say about whether others should.
+        # A program that sends no spans does not decide whether others should.
         sampler=sampler_of(
             settings.sampler if processors else "parentbased_always_off", settings.ratio
         ),

@@ -180,7 +180,7 @@ def _refuse_unreviewable(changes: Sequence[Change]) -> None:
         # The difference may be in parts that a diff of lines does not show.
         if not definition_diff(change.before, change.after):
             raise Refusal(
-                f"The change of {change.id} cannot be shown, so no one can review it",
+                f"The change of {change.id} cannot be shown, so it cannot be reviewed",
                 hint,
             )
 
