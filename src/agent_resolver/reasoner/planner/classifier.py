@@ -28,7 +28,6 @@ from agent_resolver.reasoner.planner.synonym import is_reading, is_verb
 from agent_resolver.reasoner.planner.tool_profile import (
     ToolProfile,
     is_read_only,
-    nouns_of,
     profile_tool,
 )
 from agent_resolver.reasoner.planner.value_use import unused_in
@@ -115,6 +114,10 @@ class ToolManifest:
             map(self.relevance.knows, (*clause.objects, *clause.others))
         )
 
+    def match(self, clause: Clause) -> ClauseMatch:
+        """The tools that fit a clause best."""
+        return match_clause(clause, self.profiles, self.relevance)
+
 
 def newest_answer(answers: Sequence[Answer], key: str) -> str | None:
     """The newest answer to a question; None if there is none."""
@@ -193,7 +196,7 @@ def _unclear(split: SplitRequest, *, is_known: bool) -> PlanQuestion | None:
 
 def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
     """The match of a clause; of its parts, if each of them clearly has a tool of its own."""
-    whole = match_clause(clause, manifest.profiles, manifest.relevance)
+    whole = manifest.match(clause)
     # Several things of one verb come first: a tool that fits the whole clause would
     # take one value and drop the others.
     if several := _several(whole, manifest):
@@ -202,9 +205,7 @@ def _matches(clause: Clause, manifest: ToolManifest) -> list[ClauseMatch]:
         return [found]
     parts = split_articles(clause, manifest.is_verb)
     if len(parts) > 1:
-        matches = [
-            match_clause(part, manifest.profiles, manifest.relevance) for part in parts
-        ]
+        matches = list(map(manifest.match, parts))
         tools = {match.best[0].id for match in matches if match.is_certain}
         # Two parts with one tool are more likely two objects of a single call.
         if len(tools) == len(parts):
@@ -218,9 +219,7 @@ def _several(whole: ClauseMatch, manifest: ToolManifest) -> list[ClauseMatch]:
     if not ways or (whole.is_certain and _takes_all(whole)):
         return []
     for parts in ways:
-        matches = [
-            match_clause(part, manifest.profiles, manifest.relevance) for part in parts
-        ]
+        matches = list(map(manifest.match, parts))
         # Every part has to be certain: a reading that leaves a value over is no better
         # than the whole clause.
         if all(match.is_certain and _takes_all(match) for match in matches):
@@ -252,9 +251,7 @@ def _looked_up(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch | None
 
 def _answers(clause: Clause, profile: ToolProfile) -> bool:
     """True if a question states all that a tool must be told, and asks about nothing that the tool does not know."""
-    stated = read_stated(
-        clause.source, profile.fields, [*map(stem, nouns_of(profile.tool))], clause.verb
-    )
+    stated = read_stated(clause.source, profile.fields, profile.things, clause.verb)
     required = [field.name for field in profile.fields if field.is_required]
     # A field that is stated twice, with different words, is as open as one that is not
     # stated at all.
@@ -276,8 +273,9 @@ def _other_antecedent(whole: ClauseMatch, manifest: ToolManifest) -> ClauseMatch
     found = []
     for noun in whole.clause.antecedents:
         clause = structs.replace(whole.clause, objects=(noun,), heads=(noun,))
-        match = match_clause(clause, manifest.profiles, manifest.relevance)
-        found += [match] if match.is_certain else []
+        match = manifest.match(clause)
+        if match.is_certain:
+            found.append(match)
     return found[0] if len(found) == 1 else None
 
 
@@ -287,7 +285,7 @@ def _takes_all(match: ClauseMatch) -> bool:
     profile = match.best[0].profile
     # The head of the clause is the person's own word for the thing, which a bare number
     # may follow.
-    things = [*map(stem, nouns_of(profile.tool)), *clause.heads[:1]]
+    things = [*profile.things, *clause.heads[:1]]
     stated = read_stated(clause.source, profile.fields, things, clause.verb)
     return not unused_in(clause.source, stated.spans)
 

@@ -32,16 +32,16 @@ class InputField(Struct, frozen=True, kw_only=True):
     @property
     def is_identifier(self) -> bool:
         """True if it says which thing is meant: `id`, `ticket_id`, `orderNumber`."""
-        return self.words[-1:] != () and self.words[-1] in _IDENTIFIERS
+        words = self.words
+        return bool(words) and words[-1] in _IDENTIFIERS
 
     @property
     def noun(self) -> str:
         """The thing that an identifier names: `ticket` for `ticket_id`, and nothing for `id`."""
-        return (
-            singular(self.words[-2])
-            if self.is_identifier and len(self.words) > 1
-            else ""
-        )
+        words = self.words
+        if len(words) > 1 and self.is_identifier:
+            return singular(words[-2])
+        return ""
 
     @property
     def description(self) -> str:
@@ -63,11 +63,8 @@ class InputField(Struct, frozen=True, kw_only=True):
 def types_in(schema: dict[str, Any]) -> frozenset[str]:
     """The JSON types that a schema names, without null."""
     declared = schema.get("type", [])
-    names = (
-        {declared}
-        if isinstance(declared, str)
-        else {name for name in declared if isinstance(name, str)}
-    )
+    listed = [declared] if isinstance(declared, str) else declared
+    names = {name for name in listed if isinstance(name, str)}
     for option in _options(schema):
         names |= types_in(option)
     # Without a type, a list of texts still shows that the value is a text.
@@ -79,18 +76,14 @@ def types_in(schema: dict[str, Any]) -> frozenset[str]:
 def choices_in(schema: dict[str, Any]) -> tuple[str, ...]:
     """The texts that a schema lists."""
     listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    found = (
-        [value for value in listed if isinstance(value, str)]
-        if isinstance(listed, list)
-        else []
-    )
+    found = [value for value in _list_of(listed) if isinstance(value, str)]
     for option in _options(schema):
         found += choices_in(option)
     return tuple(dict.fromkeys(found))
 
 
 def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    found = [*_list_of(schema.get("anyOf")), *_list_of(schema.get("oneOf"))]
+    found = _list_of(schema.get("anyOf")) + _list_of(schema.get("oneOf"))
     return [option for option in found if isinstance(option, dict)]
 
 

@@ -54,30 +54,30 @@ def read_answer(text: str, schema: dict[str, Any]) -> ReadAnswer:
 
 def choice_schema(parts: Sequence[int], tools: Sequence[str]) -> dict[str, Any]:
     """The tools of each part: no other parts, and no tools but those that were shown."""
-    chosen = {
-        "type": "array",
-        "items": {"enum": [*tools]},
-        "maxItems": MAX_TOOLS_OF_PART,
-    }
+    chosen = _array({"enum": [*tools]}, MAX_TOOLS_OF_PART)
     part = _object({"part": {"enum": [*parts]}, "tools": chosen})
-    return _object({"parts": {"type": "array", "items": part, "maxItems": len(parts)}})
+    return _object({"parts": _array(part, len(parts))})
 
 
 def argument_schema(names: Sequence[str]) -> dict[str, Any]:
     """The words for each input that was asked about."""
     text = {"type": "string", "minLength": 1, "maxLength": MAX_ARGUMENT}
     argument = _object({"name": {"enum": [*names]}, "text": text})
-    return _object(
-        {"arguments": {"type": "array", "items": argument, "maxItems": len(names)}}
-    )
+    return _object({"arguments": _array(argument, len(names))})
 
 
 def concern_schema() -> dict[str, Any]:
     """A few sentences."""
     sentence = {"type": "string", "minLength": 1, "maxLength": MAX_CONCERN}
-    return _object(
-        {"concerns": {"type": "array", "items": sentence, "maxItems": MAX_CONCERNS}}
-    )
+    return _object({"concerns": _array(sentence, MAX_CONCERNS)})
+
+
+def _array(items: dict[str, Any], most: int) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "items": items,
+        "maxItems": most,
+    }
 
 
 def _object(members: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from agent_resolver.reasoner.planner.tool_profile import (
     is_read_only,
     nouns_of,
 )
-from agent_resolver.reasoner.planner.word import split_words, stem
+from agent_resolver.reasoner.planner.word import split_words
 from agent_resolver.schema.blueprint import MAX_UNBATCHED_ITEMS, ForEach
 from agent_resolver.schema.descriptor import Descriptor
 
@@ -129,9 +129,10 @@ class _StepPlan:
                 inputs.append(found)
                 # An input that is one of the items of a list makes the step run once
                 # for each item.
-                lists += [source] if source else []
+                if source:
+                    lists.append(source)
         step = self._append(profile.tool, inputs, lists)
-        if any(clause.has_pronoun for clause in task.clauses):
+        if _has_pronoun(task):
             self._referring.add(step.id)
 
     def share_forward(self) -> None:
@@ -202,7 +203,7 @@ class _StepPlan:
         if single:
             template = reference(f"steps.{single.step.id}", single.member.path)
             return StepInput(field=field, template=template), None
-        if shared := self._shared(field, task.profile.tool):
+        if shared := _shared_input(field, task.profile.tool, self.steps):
             return StepInput(field=field, shares=shared), None
         listed = _one([each for each in sources if each.member.is_item], task)
         # A step runs over a list only where the clause is about several things; else it
@@ -230,9 +231,8 @@ class _StepPlan:
                     refers_back and is_recipient(member, field)
                 )
                 if is_same and member_fits(member, step.tool, field):
-                    yield _StepSource(
-                        step=step, member=member, origin=self._origin(step, member)
-                    )
+                    origin = self._origin(step, member)
+                    yield _StepSource(step=step, member=member, origin=origin)
 
     def _origin(self, step: PlannedStep, member: OutputMember) -> str:
         """The first place of the value of an output: a step that returns an input unchanged returns the same value."""
@@ -245,10 +245,6 @@ class _StepPlan:
             if is_same and each.template and not member.is_item:
                 return each.template
         return reference(f"steps.{step.id}", (*member.path, *member.inside))
-
-    def _shared(self, field: InputField, taker: Descriptor) -> tuple[str, str] | None:
-        """The input of an earlier step that identifies the same thing."""
-        return _shared_input(field, taker, self.steps)
 
     def _fed(
         self,
@@ -275,7 +271,7 @@ class _StepPlan:
         if len(feeders) != 1:
             return None
         profile, member = feeders[0]
-        given = read_stated(rest, profile.fields, _things_of(profile))
+        given = read_stated(rest, profile.fields, profile.things)
         inputs = [
             StepInput(field=each, words=given.values[each.name])
             for each in profile.fields
@@ -286,12 +282,12 @@ class _StepPlan:
         # after it.
         step = self._append(profile.tool, inputs, [])
         if not member.is_item:
-            return StepInput(
-                field=field, template=reference(f"steps.{step.id}", member.path)
-            ), None
+            template = reference(f"steps.{step.id}", member.path)
+            return StepInput(field=field, template=template), None
         # Origins tell sources apart that could be meant; this source is the only one.
         source = _StepSource(step=step, member=member, origin="")
-        return StepInput(field=field, template=reference("item", member.inside)), source
+        template = reference("item", member.inside)
+        return StepInput(field=field, template=template), source
 
     def _feeders(
         self, field: InputField, taker: Descriptor
@@ -302,14 +298,12 @@ class _StepPlan:
             if profile.id in self._chosen or not is_read_only(profile.tool):
                 continue
             # A tool that takes the very thing cannot find it.
-            if any(
-                each.is_required and each.name == field.name for each in profile.fields
-            ):
+            required = {each.name for each in profile.fields if each.is_required}
+            if field.name in required:
                 continue
             for member in outputs_of(profile.tool):
-                if means_same(member, profile.tool, field, taker) and member_fits(
-                    member, profile.tool, field
-                ):
+                is_same = means_same(member, profile.tool, field, taker)
+                if is_same and member_fits(member, profile.tool, field):
                     yield profile, member
 
     # Names ----------------------------------------------------------------------------
@@ -432,7 +426,7 @@ def _stated(
         fields: The fields of its tool.
         used: Collects the places of the values, by the text that they are in.
     """
-    things = _things_of(task.profile)
+    things = task.profile.things
     values: dict[str, tuple[str, ...]] = {}
     spans: tuple[tuple[int, int], ...] = ()
     for number, clause in enumerate(task.clauses):
@@ -467,11 +461,6 @@ def _stated(
     return Stated(values=values, spans=spans)
 
 
-def _things_of(profile: ToolProfile) -> list[str]:
-    """The stems of the things that a tool is about."""
-    return [*map(stem, nouns_of(profile.tool))]
-
-
 def _joined(stated: Sequence[Stated]) -> dict[str, tuple[str, ...]]:
     """All that several parts state; a field that two of them state differently keeps both."""
     found: dict[str, tuple[str, ...]] = {}
@@ -500,7 +489,7 @@ def _without(source: MaskedText, spans: Sequence[tuple[int, int]]) -> MaskedText
 
 def _is_given(profile: ToolProfile, source: MaskedText) -> bool:
     """True if a text states all that a tool must be told."""
-    given = read_stated(source, profile.fields, _things_of(profile))
+    given = read_stated(source, profile.fields, profile.things)
     required = [field for field in profile.fields if field.is_required]
     return bool(required) and all(
         len(given.values.get(field.name, ())) == 1 for field in required

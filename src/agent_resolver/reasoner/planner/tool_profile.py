@@ -65,6 +65,11 @@ class ToolProfile(Struct, frozen=True, kw_only=True):
         return domain_of(self.tool)
 
     @property
+    def things(self) -> list[str]:
+        """The stems of the words for the thing that the tool is about."""
+        return [*map(stem, nouns_of(self.tool))]
+
+    @property
     def needs_id(self) -> bool:
         """True if it acts on one thing that must be named."""
         return any(field.is_required and field.is_identifier for field in self.fields)
