@@ -6,9 +6,10 @@ caller that it was given to. So nothing has to be kept of a session, except its 
 to, which are in the state. A stream for notifications belongs to the server that has it.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import msgspec
@@ -44,6 +45,7 @@ from agent_resolver.server.served_note import (
     short_digest,
 )
 from agent_resolver.server.tool import CALLER_KEY
+from agent_resolver.storage.errors import FileError
 from agent_resolver.storage.port import Snapshot, Store, Transaction
 from agent_resolver.storage.seal import sealed_as_text, sealed_from_text
 
@@ -57,6 +59,10 @@ _VALID_MS: Final = 24 * 3600 * 1000
 _MOST_SUBSCRIPTIONS: Final = 1000
 _MAX_TOKEN: Final = 1000
 _WAKE_SECONDS: Final = 60.0
+_AWAY_SECONDS: Final = 2.0
+"""Seconds after which a state is asked again that could not be read."""
+Found = TypeVar("Found")
+_log = logging.getLogger(__name__)
 
 
 class _Agreed(Struct, frozen=True):
@@ -92,7 +98,7 @@ class SessionNotes:
         await self._store.write(write)
 
     async def wanted(self, sessions: list[str]) -> dict[str, set[str]]:
-        """The agents that each of these sessions subscribes to."""
+        """The agents that each of these sessions subscribes to, once the state can be read."""
 
         def read(snapshot: Snapshot) -> dict[str, set[str]]:
             return {
@@ -100,7 +106,7 @@ class SessionNotes:
                 for each in sessions
             }
 
-        return await self._store.read(read)
+        return await _once_there_is_state(partial(self._store.read, read))
 
     async def change(
         self,
@@ -138,6 +144,19 @@ class SessionNotes:
         return await self._store.woken(TOPIC, _WAKE_SECONDS)
 
 
+async def _once_there_is_state(look: Callable[[], Awaitable[Found]]) -> Found:
+    """What a look at the state finds, as soon as the state can be used: it may be away, and must not end the server."""
+    said = ""
+    while True:
+        try:
+            return await look()
+        except (FileError, OSError) as error:
+            if str(error) != said:
+                said = str(error)
+                _log.warning("%s", said)
+            await anyio.sleep(_AWAY_SECONDS)
+
+
 def _names_of(body: str | None) -> set[str]:
     if body:
         return set(msgspec.json.decode(body, type=list[str]))
@@ -173,7 +192,7 @@ class SharedSessions(StreamableHTTPSessionManager):
     async def follow(self) -> None:
         """Do what other servers ask for, until cancelled."""
         while True:
-            for asked in sorted(await self._notes.woken()):
+            for asked in sorted(await _once_there_is_state(self._notes.woken)):
                 if asked.startswith("ended/"):
                     await self._close_stream(asked.removeprefix("ended/"))
                 else:
