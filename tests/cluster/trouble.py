@@ -10,6 +10,7 @@ from tests.cluster.part import Part, Program
 SHORT_FREEZE_SECONDS = 2.0
 LONG_FREEZE_SECONDS = 70.0
 """Longer than a lease lasts: what the part was doing is taken up by another."""
+ACTIONS = ("kill", "stop", "freeze", "freeze long")
 _PAUSE_SECONDS = (1.0, 4.0)
 
 
@@ -23,6 +24,21 @@ class Trouble:
         """The parts that are frozen, and when each goes on."""
         self.done: Counter[str] = Counter()
         """How often each thing was done to each part."""
+        self._turns: list[tuple[Part, str]] = []
+
+    def _next_turn(self) -> tuple[Part, str]:
+        """What comes next, in no order; yet every part has its turn before one has its second, with another action."""
+        if not self._turns:
+            actions = {part.name: self._random.sample(ACTIONS, len(ACTIONS)) for part in self._parts}
+            for number in range(len(ACTIONS)):
+                parts = self._random.sample(self._parts, len(self._parts))
+                self._turns += [(part, actions[part.name][number]) for part in parts]
+        return self._turns.pop(0)
+
+    def spared(self) -> set[str]:
+        """The parts that nothing was done to."""
+        hit = {name.removeprefix(f"{action} ") for name in self.done for action in ACTIONS}
+        return {part.name for part in self._parts} - hit
 
     def make(self, seconds: float) -> None:
         """Make trouble for so many seconds."""
@@ -30,14 +46,13 @@ class Trouble:
         while time.monotonic() < end:
             self._thaw_due()
             self._revive()
-            part = self._random.choice(self._parts)
+            part, action = self._next_turn()
             if part.name not in self._frozen:
-                self._hit(part)
+                self._hit(part, action)
             time.sleep(self._random.uniform(*_PAUSE_SECONDS))
         self.end()
 
-    def _hit(self, part: Part) -> None:
-        action = self._random.choice(["kill", "stop", "freeze", "freeze long"])
+    def _hit(self, part: Part, action: str) -> None:
         self.done[f"{action} {part.name}"] += 1
         if action == "kill":
             part.kill()
