@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
+from agent_resolver.storage.postgres.database import RETURN_SECONDS
 from agent_resolver.storage.postgres.lock import OWNERS
 from tests.integration.test_worker_probe import address_of, get, scrape
 from tests.postgres_server import PostgresServer, postgres_server
@@ -36,14 +38,16 @@ sys.exit(main())
 
 
 @contextmanager
-def working(folder: Path, server: PostgresServer) -> Iterator[tuple[WorkerProject, "subprocess.Popen[str]", str]]:
+def working(
+    folder: Path, server: PostgresServer, engine: str = "memory"
+) -> Iterator[tuple[WorkerProject, "subprocess.Popen[str]", str]]:
     """A worker in the middle of two runs, and the address of its probes."""
     (folder / "shared").mkdir()
     variables = {
         "AGENT_STATE_URL": server.new_database(),
         "AGENT_STATE_KEY_ENV": "STATE_KEY",
         "STATE_KEY": secrets.token_hex(32),
-        "AGENT_ENGINE_KIND": "memory",
+        "AGENT_ENGINE_KIND": engine,
     }
     project = WorkerProject(folder / "project", folder / "shared", **variables)
     project.begin_blueprints("a", "b")
@@ -76,10 +80,13 @@ def check_end(project: WorkerProject, url: str) -> None:
     assert project.agent("audit", "verify", "--trust").startswith("✓")
 
 
-def test_a_worker_is_alive_and_not_ready_while_postgres_is_away(tmp_path: Path) -> None:
-    with postgres_server() as server, working(tmp_path, server) as (project, worker, url):
+@pytest.mark.parametrize("engine", ["memory", "dbos"])
+def test_a_worker_is_alive_and_not_ready_while_postgres_is_away(tmp_path: Path, engine: str) -> None:
+    """For longer than what reads and writes the state waits for it."""
+    with postgres_server() as server, working(tmp_path, server, engine) as (project, worker, url):
         server.kill()
         assert eventually(lambda: get(f"{url}/readyz")[0] == 503, 90)
+        time.sleep(RETURN_SECONDS + 5)
         assert get(f"{url}/healthz")[0] == 200
         assert worker.poll() is None
         assert "STATE_KEY" not in reason(url)
