@@ -152,6 +152,14 @@ def test_an_address_with_a_secret_or_that_cannot_be_read(address: str) -> None:
     assert has_secret(address)
 
 
+def test_addresses_nested_too_deep_count_as_a_secret() -> None:
+    nested = "https://a.example/?" + "=https://b.example/?" * 1000
+
+    assert has_secret(nested)
+    assert secret_arguments([nested]) == [0]
+    assert not has_secret("https://a.example/?" + "=https://b.example/?" * 15)
+
+
 @pytest.mark.parametrize("piece", ["mysql ", "curl -u a ", "${", "{{", 'token\\"', "x-"])
 def test_no_argument_takes_long_to_look_through(piece: str) -> None:
     """Twice the text takes about twice the time: a source may have megabytes of arguments."""

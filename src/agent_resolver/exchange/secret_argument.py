@@ -75,6 +75,8 @@ _SIGNATURE_NAME: Final = re.compile(
     r"(?:.*[-_.])?(?:sig|signature|auth)", re.IGNORECASE
 )
 """The name of a part of a query that is a secret in an address, and something else as an option."""
+_MOST_LEVELS: Final = 20
+"""The most addresses, each a part of the one before, that are looked through; deeper ones count as a secret."""
 _RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.-]{20,}")
 
 
@@ -83,7 +85,7 @@ def secret_arguments(arguments: Sequence[str]) -> list[int]:
     named = {
         position
         for position, name, value in _named_values(arguments)
-        if _is_secret(name, value)
+        if _is_secret(name, value, 0)
     }
     return sorted(named.union(_nameless_passwords(arguments)))
 
@@ -127,6 +129,11 @@ def masked_arguments(arguments: Sequence[str]) -> list[str]:
 
 def has_secret(address: str) -> bool:
     """True if an address names a user or password, has a secret in its path, query or fragment, or cannot be read."""
+    return _holds_secret(address, 1)
+
+
+def _holds_secret(address: str, level: int) -> bool:
+    """As `has_secret`, for an address that may be a part of another one, `level` of them in all."""
     try:
         parts = urlsplit(address)
         user = parts.username
@@ -139,7 +146,7 @@ def has_secret(address: str) -> bool:
         return True
     if any(_RANDOM_SEGMENT.fullmatch(segment) for segment in parts.path.split("/")):
         return True
-    if _has_secret_pair(unquote(f"{parts.query}&{parts.fragment}")):
+    if _has_secret_pair(unquote(f"{parts.query}&{parts.fragment}"), level):
         return True
     return _KNOWN_KEY.search(address) is not None
 
@@ -154,11 +161,11 @@ def _is_secret_login(scheme: str, user: str | None, password: str | None) -> boo
     return False
 
 
-def _has_secret_pair(query: str) -> bool:
+def _has_secret_pair(query: str, level: int) -> bool:
     """True if a pair of a name and a value in a query is a secret."""
     for pair in re.split("[&;]", query):
         name, _, value = pair.partition("=")
-        if _is_secret(name, value) or _is_signature(name, value):
+        if _is_secret(name, value, level) or _is_signature(name, value):
             return True
     return False
 
@@ -218,9 +225,12 @@ def _has_worded(text: str) -> bool:
     return False
 
 
-def _is_secret(name: str, value: str) -> bool:
-    """True if a value, with the name of its option or variable, looks like a secret; the name may be empty."""
-    if _KNOWN_KEY.search(value) or (not name and _is_nameless_secret(value)):
+def _is_secret(name: str, value: str, level: int) -> bool:
+    """True if a value, with the name of its option or variable, looks like a secret; the name may be empty.
+
+    `level` counts the addresses that the value is a part of.
+    """
+    if _KNOWN_KEY.search(value) or (not name and _is_nameless_secret(value, level)):
         return True
     if _FILE_NAME.fullmatch(name) and _PATH.fullmatch(value):
         return False
@@ -233,10 +243,12 @@ def _is_secret(name: str, value: str) -> bool:
     return is_doubtful and _RANDOM.fullmatch(value) is not None
 
 
-def _is_nameless_secret(value: str) -> bool:
+def _is_nameless_secret(value: str, level: int) -> bool:
     """True if a text that is not the value of an option has a secret in it."""
-    if "://" in value and has_secret(value):
-        return True
+    if "://" in value:
+        is_too_deep = level == _MOST_LEVELS
+        if is_too_deep or _holds_secret(value, level + 1):
+            return True
     if _has_worded(value) or _PASSWORD_IN_SCRIPT.search(value):
         return True
     return _is_bearer(value)
