@@ -37,7 +37,7 @@ def signal_key(run: str, name: str) -> str:
     return f"signal/{run}/{name}"
 
 
-def wait_rows(run: str, waits: Iterable[AwaitedThing]) -> list[WaitRow]:
+def _wait_rows(run: str, waits: Iterable[AwaitedThing]) -> list[WaitRow]:
     """The rows of the queue for what a run waits for."""
     rows = []
     for thing in waits:
@@ -55,7 +55,7 @@ def replace_waits(
 ) -> None:
     """Let the queue have a row for each of these things that a run waits for, and no other row of the run."""
     drop_waits(transaction, run)
-    for row in wait_rows(run, waits):
+    for row in _wait_rows(run, waits):
         transaction.put(WAITS, row)
 
 
