@@ -86,6 +86,7 @@ _UV_RUN: Final = structs.replace(
         "--active --all-extras --all-groups --all-packages --dev --exact --frozen --gui-script --locked --module "
         "--no-default-groups --no-dev --no-editable --no-project --no-sync --only-dev --script -m -s"
     ),
+    # `uv run` starts a program of the project; its first word names no package.
     runs_word=False,
 )
 _PIPX: Final = Runner(
@@ -130,6 +131,7 @@ _CONTAINERS: Final = (_DOCKER, _with_subcommands(_DOCKER, "container", "run"))
 RUNNERS: Final[Mapping[str, tuple[Runner, ...]]] = {
     "npx": (_NPX,),
     "npm": (_with_subcommands(_NPX, "exec"), _with_subcommands(_NPX, "x")),
+    # Bun reads the options of npx, and has a few more, which are listed with them.
     "bunx": (_NPX,),
     "bun": (_with_subcommands(_NPX, "x"),),
     "pnpx": (_with_subcommands(_PNPM),),

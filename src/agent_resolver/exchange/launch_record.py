@@ -74,6 +74,7 @@ def pypi_launch(package: str, version: str | None, after: Sequence[str]) -> Laun
 
 def nuget_launch(package: str, version: str | None, after: Sequence[str]) -> Launch:
     """Starts a NuGet package with `dnx`, where what the package takes comes after a double dash."""
+    # Without the dashes `dnx` would take these words for options of its own.
     rest = ("--", *after) if after else ()
     return Launch(command="dnx", args=(_pinned(package, version, "@"), "--yes", *rest))
 
@@ -99,6 +100,7 @@ def container_launch(  # noqa: PLR0913 - what `docker run` takes
     """
     args = ["run", "-i", "--rm"]
     if port:
+        # Without an address, Docker would open the port to other machines.
         args += ("-p", f"127.0.0.1:{port}:{port}")
     for variable in (*environment, *constants):
         args += ("-e", variable)
@@ -113,6 +115,8 @@ def container_launch(  # noqa: PLR0913 - what `docker run` takes
 
 def image_version(image: str) -> str | None:
     """The version that the tag of an image names; None where the tag moves, or there is none."""
+    # A registry may have a port, as in `host:5000/image`, so a tag is searched in the
+    # last part alone.
     address, _, _digest = image.partition("@")
     _, _, last_part = address.rpartition("/")
     _, _, tag = last_part.partition(":")
@@ -122,6 +126,7 @@ def image_version(image: str) -> str | None:
 def command_version(command: str, arguments: Sequence[str]) -> str | None:
     """The version of the package or image that a command starts, where it names one."""
     _, _, file = command.replace("\\", "/").rpartition("/")
+    # npm installs `npx.cmd` on Windows.
     program = file.removesuffix(".exe").removesuffix(".cmd")
     if program in _CONTAINER_RUNNERS:
         image = _image_in(arguments)
@@ -165,12 +170,14 @@ def _pinned(package: str, version: str | None, sign: str) -> str:
 
 
 def _names_version(package: str, sign: str) -> bool:
+    # The `@` of a scope, as in `@acme/notes`, begins the name and names no version.
     return sign in package[1:]
 
 
 def _fixed_version(word: str) -> str | None:
     if not word or word in _FLOATING:
         return None
+    # A range, a digest or a variable may stand for another version tomorrow.
     if any(character in word for character in "@|,<>{}$*^~ "):
         return None
     if re.match(r"v\d", word):

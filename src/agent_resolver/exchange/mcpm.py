@@ -79,6 +79,7 @@ def _reach_of(name: str, part: Part, notes: list[Note]) -> Remote | Launch:
             IssueCode.REQUIRED, "No installation has a command or a url"
         )
     kind, way = usable[0]
+    # An entry has one way. The others are named, so that a person can choose.
     if len(usable) > 1:
         listed = tuple(key for key, _ in usable)
         notes.append(
@@ -120,6 +121,7 @@ def _environment_of(
     for name, value in way.member("env").members():
         check_variable(value, name)
         sources = references_in(value.text() or "") or (name,)
+        # A variable that the file says nothing of is taken for one that must be set.
         is_needed = any(needed.get(source, True) for source in sources)
         if is_needed and name not in in_arguments:
             required[name] = None

@@ -36,6 +36,7 @@ SortName = Annotated[
     ),
 ]
 
+# Figures of reports have these names, besides those of the sorts.
 _RESERVED_SORTS: Final = frozenset({"all", "unseen"})
 
 

@@ -44,6 +44,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known word, or nothing; capitals do not count."""
     from difflib import get_close_matches  # Slow to import, and rarely needed.
 
+    # The same hint for every order in which the words are known.
     words = {word.casefold(): word for word in sorted(known)}
     near = get_close_matches(word.casefold(), words, n=1)
     if not near:
@@ -96,6 +97,7 @@ def _spelling_hint(node: Node, expected: str, received: str) -> str:
         if len(node.source) > _LONG:
             return "put it in quotes"
         return f'quote it: "{node.source}"'
+    # YAML 1.1 read these words as booleans; 1.2, which we read, takes them for text.
     if expected == "boolean" and node.value in _SPOKEN_BOOLEANS:
         return "write `true` or `false`"
     return ""
@@ -119,6 +121,7 @@ def _check_number(
     if (
         not isinstance(node, Scalar)
         or not isinstance(node.value, int | float)
+        # Python counts booleans among the integers.
         or isinstance(node.value, bool)
     ):
         yield from _check_type(node, "number")
@@ -152,6 +155,7 @@ def _check_range(
 def _check_literal(node: Node, values: tuple[object, ...]) -> Iterator[Issue]:
     words = frozenset(map(str, values))
     listed = " | ".join(map(repr, DECLARED_ORDER.get(words, values)))
+    # `1 == True` in Python, so the type is compared too.
     if not isinstance(node, Scalar) or type(node.value) is not type(values[0]):
         yield located(
             node, IssueCode.INVALID_TYPE, f"Expected {listed}, received {kind(node)}"

@@ -148,10 +148,13 @@ class _Guarded:
         receive: Receive,
         send: Send,
     ) -> None:
+        # The life of the application is announced in a message without a request.
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        # Before the token: a page that rebinds its host's name must learn nothing, not
+        # even the issuer.
         answer = await self._security.validate_request(request)
         if answer is None and scope["path"] in self._open:
             await self._app(scope, receive, send)
@@ -173,6 +176,8 @@ class _Guarded:
             case [credentials] if credentials.lower().startswith("bearer "):
                 return await self._verified(credentials[len("bearer ") :].strip())
             case [_, _, *_]:
+                # RFC 6750, 3.1: a request that is malformed is answered with 400 and
+                # `invalid_request`.
                 return self._refusal(
                     400,
                     "invalid_request",
@@ -192,6 +197,8 @@ class _Guarded:
             return await self._authentication.verifier.caller(token)
         except InvalidToken as refused:
             _log.info("A token was refused: %s", refused.code)
+            # RFC 6750, 3.1: a token that is expired, revoked or malformed is
+            # `invalid_token`, with 401.
             return self._refusal(
                 401,
                 "invalid_token",
@@ -205,6 +212,7 @@ class _Guarded:
                 "error": "temporarily_unavailable",
                 "error_description": "The issuer's keys cannot be had now",
             }
+            # Not 401: the client would throw away a token that may be good.
             return JSONResponse(told, 503, {"Retry-After": str(_RETRY_SECONDS)})
 
     def _refusal(

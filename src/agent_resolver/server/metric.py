@@ -64,6 +64,8 @@ class ServedProcess:
         try:
             if await self._has_state():
                 numbers = await count_state(self._session)
+        # A state that cannot be read is a number to report, and no reason to fail the
+        # scrape.
         except (ResolverError, OSError):
             is_up = False
         found = [
@@ -109,6 +111,7 @@ class WorkerProcess(ServedProcess):
     def find_fault(self) -> str:
         """`loop_stuck` once the worker looks for no runs any longer."""
         is_stuck = time.monotonic() - self._worker.turned_at > _STUCK_SECONDS
+        # A worker that stops waits for its runs, and looks for no others.
         if is_stuck and not self._worker.is_stopping:
             return "loop_stuck"
         return ""
