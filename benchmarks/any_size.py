@@ -58,7 +58,7 @@ def _commands(bench: Bench, folder: Path, index: Path) -> dict[str, Command]:
 
     def on(name: str, agent: Path, status: int = 0) -> Command:
         made = bench.agent(f"any-size-{name}", ["-a", str(agent), "-i", str(index), "-o", LOCK])
-        return Command(line=made.line, directory=made.directory, writes=made.writes, status=status)
+        return dataclasses.replace(made, status=status, has_index_cache=True)
 
     return {
         "hello": in_hello(bench.agent("any-size-hello", [])),
@@ -81,7 +81,7 @@ def _build(bench: Bench, source: Path, index: Path) -> list[Result]:
     folder.mkdir(parents=True, exist_ok=True)
     resolving = bench.agent("any-size-once", ["-a", str(source.parent / "agents.md"), "-i", str(source), "-o", LOCK])
     building = Command(line=[str(bench.ours.agent), "index", "build", str(source), "-o", str(index)], directory=folder)
-    series = interleave({"json": _without_cache(resolving), "build": building}, bench.rounds(3, 1))
+    series = interleave({"json": resolving, "build": building}, bench.rounds(3, 1))
     built, once = series["build"], series["json"]
     size, json_size = index.stat().st_size, source.stat().st_size
     return [
@@ -94,7 +94,8 @@ def _build(bench: Bench, source: Path, index: Path) -> list[Result]:
 def _cache(bench: Bench, folder: Path) -> list[Result]:
     """The first use of a JSON index that has no cache yet, against the same with caches off; then the second use."""
     arguments = ["-a", str(folder / "agents.md"), "-i", str(folder / "mcp.index.json"), "-o", LOCK]
-    off, on = _without_cache(bench.agent("any-size-off", arguments)), bench.agent("any-size-on", arguments)
+    off = bench.agent("any-size-off", arguments)
+    on = dataclasses.replace(bench.agent("any-size-on", arguments), has_index_cache=True)
     caches = Path(os.environ["XDG_CACHE_HOME"])
     first, without = Series(), Series()
     for _ in range(bench.rounds(3, 1)):
@@ -111,10 +112,6 @@ def _cache(bench: Bench, folder: Path) -> list[Result]:
         Result(name="cache / JSON, size", ours=size / 1e6, other=source.stat().st_size / 1e6, unit="MB",
                value=size / source.stat().st_size, goal=None if bench.quick else 0.1),
     ]  # fmt: skip
-
-
-def _without_cache(command: Command) -> Command:
-    return dataclasses.replace(command, variables={"AGENT_INDEX_CACHE": "false"})
 
 
 def _wait_for_cache(caches: Path) -> None:
@@ -138,7 +135,7 @@ def _workspace(bench: Bench, index: Path) -> list[Result]:
         folder = work / str(number)
         shutil.copytree(made, folder)
         for each in series.values():
-            sample = run_once(Command(line=line, directory=folder))
+            sample = run_once(Command(line=line, directory=folder, has_index_cache=True))
             if number:
                 each.samples.append(sample)
     shutil.rmtree(work)

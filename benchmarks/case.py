@@ -1,5 +1,6 @@
 """The cases: what each runs, what it is compared with and the goal it has to meet."""
 
+import dataclasses
 import json
 import shutil
 import statistics
@@ -624,7 +625,7 @@ def in_hello(command: Command) -> Command:
     """The command in a copy of `examples/hello-agent`."""
     for name in ("agents.md", "mcp.index.json"):
         shutil.copyfile(ROOT / "examples" / "hello-agent" / name, command.directory / name)
-    return command
+    return dataclasses.replace(command, has_index_cache=True)
 
 
 def _resolve(start: Sequence[str], case: str, side: str, arguments: Sequence[str]) -> Command:

@@ -26,8 +26,8 @@ class Command:
     writes: Sequence[str] = ()
     status: int = 0
     """The exit code it should end with."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """What is added to its environment."""
+    has_index_cache: bool = False
+    """True if it may keep and use caches of JSON indexes, as it does for users: most cases measure the reading."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +75,12 @@ def run_once(command: Command) -> Sample:
     """Run a command from a clean folder and return what it took."""
     clean(command)
     errors = command.directory / "stderr.txt"
+    variables = environment()
+    if not command.has_index_cache:
+        variables["AGENT_INDEX_CACHE"] = "false"
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(LAUNCHER), str(command.directory), str(errors), *command.line],
-        env={**environment(), **command.variables},
+        env=variables,
         stdout=subprocess.PIPE,
         check=True,
     )

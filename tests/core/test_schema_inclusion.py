@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agent_resolver.core import Document, bare, below, gaps, schema_inclusion as module
+from agent_resolver.core.schema_document import exclude_each_other
 
 
 def obstacles(narrow: Any, wide: Any) -> list[str]:
@@ -201,6 +202,12 @@ NOT_SHOWN: list[tuple[Any, Any, list[str]]] = [
     ({**STRING, "odd": [1, 2]}, {**STRING, "odd": [1]}, ["unknown-keyword $ odd"]),
     (INTEGER, {"anyOf": [STRING, False]}, ["alternative $ anyOf"]),
 ]
+
+
+def test_a_tag_tells_two_schemas_apart_only_if_both_list_its_values() -> None:
+    assert exclude_each_other(tagged("a"), tagged("b"))
+    assert not exclude_each_other(tagged("a"), tagged("a"))
+    assert not exclude_each_other(tagged("a"), {"type": "object"})
 
 
 @pytest.mark.parametrize(("narrow", "wide"), INCLUDED)

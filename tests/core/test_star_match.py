@@ -31,6 +31,8 @@ texts = st.lists(st.text("ab\U0010ffff", max_size=5)).map(sorted)
         (("a", ".", ".", ""), ["a.b.c"]),
         (("a", "b", "b", ""), ["abab"]),
         (("é", ""), ["é"]),
+        (("a", "b", ""), ["a.b", "a.b.c", "ab", "aba", "abab"]),
+        (("a", "a", ""), ["aba", "abab"]),
     ],
 )
 def test_those_that_fit_are_found(wanted: LiteralParts, expected: list[str]) -> None:

@@ -73,6 +73,10 @@ def test_a_served_name_leads_back_to_its_id_whatever_else_is_served(known: list[
     assert [from_wire_name(to_wire_name(tool_id), known) for tool_id in known] == known
 
 
+def test_text_that_cannot_be_a_name_is_taken_for_an_id() -> None:
+    assert from_wire_name("files.read file", ["files.read"]) == "files.read file"
+
+
 @MANY
 @given(lookalikes, st.lists(lookalikes, max_size=8))
 @example("a__b", ["a__b"])

@@ -74,6 +74,8 @@ def test_an_ordinary_index_is_unremarkable_and_an_odd_one_is_not() -> None:
     assert unremarkable_index(index_with('"x": 1')) is None
     assert unremarkable_index(index(server(id="a@b"))) is None
     assert unremarkable_index(b"[") is None
+    # A character outside of ASCII may be one that a reader cannot see.
+    assert unremarkable_index(index(server(id="é"))) is None
 
 
 @pytest.mark.parametrize(
