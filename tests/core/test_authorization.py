@@ -129,6 +129,14 @@ RULES = st.builds(
 )
 
 
+def test_a_caller_with_every_scope_takes_those_of_the_other() -> None:
+    everything = Caller(id="ada", scopes=None)
+    one = Caller(id="ben", scopes=frozenset({"read"}))
+
+    assert narrowed(everything, one).scopes == one.scopes
+    assert narrowed(one, everything).scopes == one.scopes
+
+
 @given(starter=CALLERS, acting=CALLERS, rules=RULES)
 def test_a_narrowed_caller_may_use_exactly_what_both_may(starter: Caller, acting: Caller, rules: Rules) -> None:
     both = narrowed(starter, acting)

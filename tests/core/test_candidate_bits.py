@@ -7,7 +7,7 @@ from agent_resolver.core import CHECKS, limits_of, preference
 from agent_resolver.core.candidate_bits import CandidateBits, ordinals
 from agent_resolver.core.fact_byte import fact_byte
 from agent_resolver.core.server import ListedOffering, in_order
-from agent_resolver.schema import Limits, RejectionCode, Requirement
+from agent_resolver.schema import Limits, RejectionCode, Requirement, Residency
 from tests.core.strategies import LAW, Case, cases
 
 FACTS_IN_A_BYTE = {"residency", "maxSensitivity", "signed", "status"}
@@ -59,6 +59,62 @@ def test_what_the_agent_file_forbids_rejects_every_candidate_that_offers_it() ->
         RejectionCode.FORBIDDEN_ACTION: 0b01,
         RejectionCode.MISSING_SCOPE: 0b10,
     }
+
+
+def test_the_closest_break_the_fewest_rules_and_lack_the_fewest_scopes() -> None:
+    here: tuple[Residency, ...] = ("eu-only",)
+    elsewhere: tuple[Residency, ...] = ("us-only",)
+    servers = [
+        Server("lacks-two", "1", "", ("notes",), ("read",), here),
+        Server("lacks-one", "1", "", ("notes",), ("read", "write"), here),
+        Server("lacks-three", "1", "", ("notes",), (), here),
+        Server("lives-elsewhere", "1", "", ("notes",), ("read", "share", "write"), elsewhere),
+        Server("lacks-one-and-lives-elsewhere", "1", "", ("notes",), ("read", "share"), elsewhere),
+    ]
+    requirement = Requirement(category="notes", permissions=("read", "share", "write"))
+    limits = Limits(residency="eu-only")
+    bits, listed = bits_of(servers), ListedOffering(servers)
+
+    closest = bits.closest(requirement, limits, 5)
+
+    assert closest == [3, 1, 0, 2, 4]
+    assert bits.closest(requirement, limits, 2) == [3, 1]
+    assert [servers[place] for place in closest] == listed.closest(requirement, limits, 5)
+    assert {code: found.bit_count() for code, found in bits.broken(requirement, limits).items()} == {
+        RejectionCode.MISSING_SCOPE: 4,
+        RejectionCode.RESIDENCY_MISMATCH: 1,
+    }
+
+
+def test_the_first_that_breaks_no_rule_passes() -> None:
+    servers = [
+        Server("elsewhere", "1", "", ("notes",), ("read",), ("us-only",)),
+        Server("here", "1", "", ("notes",), ("read",), ("eu-only",)),
+        Server("anywhere", "1", "", ("notes",), ("read",), ("any",)),
+        Server("unable", "1", "", ("notes",), (), ("eu-only",)),
+        Server("elsewhere", "2", "", ("notes",), ("read",), ("us-only",)),
+    ]
+    requirement = Requirement(category="notes", permissions=("read",))
+    limits = Limits(residency="eu-only")
+    bits, listed = bits_of(servers), ListedOffering(servers)
+
+    assert [*ordinals(bits.passing(requirement, limits))] == [1, 2]
+    assert {each.code: each.total for each in listed.rejected(requirement, limits, 1)} == {
+        RejectionCode.RESIDENCY_MISMATCH: 2,
+        RejectionCode.MISSING_SCOPE: 1,
+    }
+    assert bits.closest(Requirement(category="notes", permissions=()), limits, 9) == [1, 2, 3, 0, 4]
+
+
+def test_a_scope_that_no_candidate_offers_passes_none() -> None:
+    bits = bits_of([Server("a", "1", "", ("notes",), ("read",))])
+
+    assert bits.passing(Requirement(category="notes", permissions=("write", "read")), Limits()) == 0
+    assert [*ordinals(0)] == []
+
+
+def test_ordinals_of_more_than_a_machine_word_are_found() -> None:
+    assert [*ordinals(1 << 3 | 1 << 100 | 1 << 200)] == [3, 100, 200]
 
 
 @given(places=st.sets(st.integers(0, 300)))
