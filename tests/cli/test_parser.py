@@ -40,3 +40,13 @@ def test_a_word_that_is_like_no_command_lists_them_all(run: Run) -> None:
     ran = run("inbox", "zzz")
 
     assert ran.stderr.endswith("invalid choice: 'zzz' (choose from 'list', 'show', 'approve', 'reject', 'answer')\n")
+
+
+@pytest.mark.parametrize("command", [[], ["tools"], ["index"]])
+def test_help_has_only_words_that_were_written(run: Run, command: list[str]) -> None:
+    """A text that is left out of the parser leaves no line in the help."""
+    ran = run(*command, "--help")
+
+    assert ran.code == 0
+    assert "None" not in ran.stdout
+    assert "\ncommands:\n  COMMAND\n" in ran.stdout

@@ -7,9 +7,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+
+def _untranslated(text: str | None) -> str | None:
+    return text
+
+
 # argparse asks gettext for each of its words: a catalog of the machine could change what
 # a command says, and looking for one takes a millisecond of every start.
-argparse._ = str  # type: ignore[attr-defined]
+argparse._ = _untranslated  # type: ignore[attr-defined]
 
 
 class HelpText(argparse.RawDescriptionHelpFormatter):
