@@ -155,7 +155,7 @@ a folder [is resolved](after-the-lock.md#many-agents), and one that fails keeps 
 Exits 0 if every requirement found a server and the lock was written, or was current; 1 if not, or if an input is
 invalid; 2 if a file cannot be read or written.""",
     "verify": """\
-Computes every hash of the lock anew and holds the lock [against the agent file and the
+Computes every hash of the lock again and holds the lock [against the agent file and the
 index](after-the-lock.md#does-the-lock-still-hold). Each difference is named by its
 [kind](reason-codes.md#why-a-lock-does-not-hold). It does not resolve: a better server in the index is no difference.
 Writes nothing.
@@ -490,7 +490,7 @@ Exits 0 if every check passed or had nothing to look at; 1 if one failed, if the
 be used; 2 if a file cannot be read or written.""",
     "inbox list": """\
 Prints [what waits](inbox.md) in the state of the project: its id, its state, its type, the tool, and what is asked.
-What waits for a secret that is there by now is [answered by that](inbox.md#answered-by-being-there). No token is
+What waits for a secret that has been set since is [answered by that](inbox.md#answered-by-being-there). No token is
 needed.
 
 Exits 0, also if nothing waits; 2 if there is neither a state file nor a project.""",
@@ -521,7 +521,7 @@ Where an issuer vouches for callers, it takes a token, and [who may read](audit.
 
 Exits 0, also if there is no record; 1 if no run or trace fits, or several runs do; 2 if there is no state file.""",
     "audit verify": """\
-Computes every hash of the [trail](audit.md) anew. If the trail is sealed with a key, the key must be set.
+Computes every hash of the [trail](audit.md) again. If the trail is sealed with a key, the key must be set.
 
 Exits 0 if all of it holds; 1 if anything was changed, removed, added or reordered, or if it never had the root that is
 given; 2 if that is no root.""",

@@ -296,14 +296,14 @@ class OneRenamed(Struct):
 
 
 class Made(Struct):
-    """Its default is made anew."""
+    """Its default is made again."""
 
     words: Words = field(default_factory=lambda: "now")
 
 
 @dataclasses.dataclass
 class MadePlain:
-    """Its default is made anew, too."""
+    """Its default is made again, too."""
 
     words: Annotated[list[str], Meta(description="Words.", examples=[[]])] = dataclasses.field(default_factory=list)
 

@@ -430,13 +430,13 @@ class AllAliased(BaseModel):
 
 
 class Made(BaseModel):
-    """A default is made anew."""
+    """A default is made again."""
 
     words: Annotated[list[str], Field(description="d", examples=[[]], default_factory=list)]
 
 
 class MadeInside(BaseModel):
-    """A default is made anew, said in the annotation."""
+    """A default is made again, said in the annotation."""
 
     words: Words = Field(default_factory=lambda: "now")
 

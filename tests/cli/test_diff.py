@@ -255,7 +255,7 @@ BAD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         1,
         (
             "error: `new/agents.lock` is not a lock: servers: Expected array, received number\n"
-            "hint: run `agent resolve` to write it anew\n"
+            "hint: run `agent resolve` to write it again\n"
         ),
     ),
     "half a lock": (lambda path: path.write_text('{"agentName": "a", '), 1, "error: `new/agents.lock` is not a lock: "),

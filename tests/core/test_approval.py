@@ -357,7 +357,7 @@ def test_each_refusal_says_why_and_what_to_do() -> None:
         (
             AnswerCode.EXPIRED,
             "3f9a1c20b7de expired at 2026-03-01T12:15:00.000Z",
-            "make the call again: it asks anew",
+            "make the call again: it asks again",
         ),
         (
             AnswerCode.ALREADY_ANSWERED,

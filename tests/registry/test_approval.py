@@ -471,7 +471,7 @@ def test_no_is_no_however_long_ago_and_only_for_this_trace(stage: Stage) -> None
         assert (outcome.code, outcome.message, outcome.remedy) == (
             FailureCode.APPROVAL_REJECTED,
             "grace rejected this call: not before the release",
-            "a call under another trace asks anew",
+            "a call under another trace asks again",
         )
         stage.clock.forward(10)
     assert code_of(stage.call(CLOSE, ADA, trace="1" * 32)) == "APPROVAL_REQUIRED"

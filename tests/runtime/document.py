@@ -1,4 +1,4 @@
-"""A plan as a document: all of it that can be compared, and nothing that is made anew for each."""
+"""A plan as a document: all of it that can be compared, and nothing that is made again for each."""
 
 from typing import Any
 

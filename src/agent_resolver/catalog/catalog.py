@@ -332,7 +332,7 @@ class Catalog:
         names: set[str] | None,
         roles: dict[str, Role],
     ) -> None:
-        """List the agents of these names anew, or all: an address depends on every agent of its name."""
+        """List the agents of these names again, or all: an address depends on every agent of its name."""
         question = (
             "SELECT id, root, path, name, entry FROM file WHERE entry IS NOT NULL"
         )
@@ -524,7 +524,7 @@ class Catalog:
             uri.name, lambda kept: self._identity(kept[1].file) == kept[0]
         )
         found = cached[1] if cached else self._mended(lambda: self._load(uri))
-        # Only now: what was edited may have been judged anew.
+        # Only now: what was edited may have been judged again.
         if not view.is_whole and not self._mended(lambda: self._is_in_view(uri, view)):
             raise UnknownAgent(uri.name)
         return _at_version(found, uri)

@@ -1,4 +1,4 @@
-"""The index of a catalog: a SQLite file that several processes share, and that can be made anew at any time."""
+"""The index of a catalog: a SQLite file that several processes share, and that can be made again at any time."""
 
 import os
 import sqlite3
@@ -79,7 +79,7 @@ class CatalogIndex:
     def __init__(self, path: str | None) -> None:
         """Open the index at `path`, or make it.
 
-        A damaged one, or one of another version, is made anew; a database of another program is left alone.
+        A damaged one, or one of another version, is made again; a database of another program is left alone.
         """
         self.path = path
         self._connection = self._opened(path)
@@ -101,7 +101,7 @@ class CatalogIndex:
         return _open_prepared(":memory:")
 
     def recover(self, error: Exception) -> None:
-        """Go on after an error: a damaged index is made anew, and one that cannot be used is left to others."""
+        """Go on after an error: a damaged index is made again, and one that cannot be used is left to others."""
         self._connection.close()
         if self.path is not None and _is_damage(error):
             with suppress(OSError):
@@ -150,7 +150,7 @@ def _open_prepared(path: str) -> sqlite3.Connection:
     try:
         if _read_marks(connection) != (_APPLICATION, _SCHEMA):
             _create_tables(connection)
-        # It can be made anew at any time, so a commit need not wait for the disk.
+        # It can be made again at any time, so a commit need not wait for the disk.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("SELECT count(*) FROM meta").fetchone()
     except BaseException:

@@ -124,7 +124,7 @@ class McpConnection:
         seconds: float,
         traceparent: str | None = None,
     ) -> mcp_types.CallToolResult:
-        """Call a tool on the server, and give up after `seconds`; the server is told the call's place in its trace.
+        """Call a tool on the server, and give up after `seconds`; the server is sent the call's place in its trace.
 
         Raises:
             ToolFailure: The server went away, took too long, or answered what is no answer.

@@ -226,7 +226,7 @@ def _not_waiting(action: PendingAction, now: str) -> AnswerRefusal | None:
             return AnswerRefusal(
                 AnswerCode.EXPIRED,
                 message,
-                "make the call again: it asks anew",
+                "make the call again: it asks again",
             )
         case _:
             message = (

@@ -114,7 +114,7 @@ def verify(
     3. Every entry answers a requirement of the agent file with exactly its scopes, and every requirement has one.
     4. The index has that server, unchanged, and it breaks none of the agent's rules.
 
-    That the index has a better server by now is no difference: a lock is there to keep what was chosen.
+    A better server in the index is not a difference: a lock is there to keep what was chosen.
     """
     known = known_servers(servers)
     limits = limits_of(agent)

@@ -2,7 +2,7 @@
 
 A `Driver` is given a segment that this process has taken up, and runs its loop here. Temporal does it the other way
 round: it decides which process takes a run up, interprets the blueprint in a workflow, and asks the process for each
-effect. So it is told only that a run may go on.
+effect. So a carrier only hears that a run may go on.
 """
 
 from typing import Protocol, runtime_checkable

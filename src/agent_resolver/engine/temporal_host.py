@@ -52,7 +52,7 @@ class _Held:
         """When the last one ended, in the time of the loop."""
 
 
-def _told(
+def _as_activity(
     body: Callable[[Any, bytes], Awaitable[Any]],
 ) -> Callable[[Any, bytes], Awaitable[bytes]]:
     """An activity that takes and gives JSON, and whose failures name their kind alone.
@@ -61,7 +61,7 @@ def _told(
     """
 
     @wraps(body)
-    async def told(self: "SegmentHost", order: bytes) -> bytes:
+    async def run_activity(self: "SegmentHost", order: bytes) -> bytes:
         try:
             async with _beating():
                 return message.encode(await body(self, order))
@@ -84,7 +84,7 @@ def _told(
                 kind, type=kind, non_retryable=not is_passing
             ) from None
 
-    return told
+    return run_activity
 
 
 class SegmentHost:
@@ -155,7 +155,7 @@ class SegmentHost:
     # Activities -----------------------------------------------------------------------
 
     @activity.defn(name=message.TAKE)
-    @_told
+    @_as_activity
     async def take(self, order: bytes) -> message.TakeAnswer:
         """Take a run up, and say all that it takes to interpret it; or why there is nothing to do."""
         carried: message.Carried = message.decode(order, message.Carried)
@@ -183,7 +183,7 @@ class SegmentHost:
         return self._begun(taken)
 
     @activity.defn(name=message.CALL)
-    @_told
+    @_as_activity
     async def call(self, order: bytes) -> message.CallAnswer:
         """Call the tool of a step, under the key of the step: the ledger sees to it that it is done once."""
         asked: message.CallOrder = message.decode(order, message.CallOrder)
@@ -217,7 +217,7 @@ class SegmentHost:
             )
 
     @activity.defn(name=message.SEE_CANCEL)
-    @_told
+    @_as_activity
     async def see_cancel(self, order: bytes) -> bool:
         """Write down that the wish to cancel was seen."""
         asked: message.CancelOrder = message.decode(order, message.CancelOrder)
@@ -226,7 +226,7 @@ class SegmentHost:
         return True
 
     @activity.defn(name=message.WAIT)
-    @_told
+    @_as_activity
     async def wait(self, order: bytes) -> message.RestAnswer:
         """Write down what the run waits for."""
         asked: message.WaitOrder = message.decode(order, message.WaitOrder)
@@ -243,7 +243,7 @@ class SegmentHost:
         return await self.rest_of(opened.taken.run)
 
     @activity.defn(name=message.END)
-    @_told
+    @_as_activity
     async def end(self, order: bytes) -> bool:
         """Write down how the run ended."""
         asked: message.EndOrder = message.decode(order, message.EndOrder)
@@ -259,7 +259,7 @@ class SegmentHost:
         return has_ended
 
     @activity.defn(name=message.PUT_ASIDE)
-    @_told
+    @_as_activity
     async def put_aside(self, order: bytes) -> message.RestAnswer:
         """Let the run wait for a person: no identity can act for its starter."""
         asked: message.AsideOrder = message.decode(order, message.AsideOrder)
@@ -271,7 +271,7 @@ class SegmentHost:
         return await self.rest_of(held.opened.taken.run)
 
     @activity.defn(name=message.LEAVE)
-    @_told
+    @_as_activity
     async def leave(self, order: bytes) -> bool:
         """Give a run back whose segment did not come to its end."""
         held = self._held.get(message.decode(order, str))

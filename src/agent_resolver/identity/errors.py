@@ -2,7 +2,7 @@
 
 ResolverError
 ├── InvalidToken          a token is refused
-├── KeysUnavailable       the keys of the issuer cannot be had, so that nobody can tell
+├── KeysUnavailable       the keys of the issuer cannot be fetched, so that no token can be judged
 ├── UnusableIdentity      the settings do not say whom to believe
 │   └── MissingToken      they do, and no token was given
 └── WorkerUnavailable     the worker has no token of its own, so that it cannot act
@@ -49,7 +49,7 @@ class InvalidToken(ResolverError):
 
 
 class KeysUnavailable(ResolverError):
-    """The keys of the issuer cannot be had."""
+    """The keys of the issuer cannot be fetched."""
 
     def __init__(
         self, message: str, hint: str = "check that the issuer can be reached from here"

@@ -130,7 +130,7 @@ class IssuerKeys:
         """The keys.
 
         Raises:
-            KeysUnavailable: They cannot be had.
+            KeysUnavailable: They cannot be fetched.
         """
         return self._younger_than(LIFETIME_SECONDS) or await self._fetched(
             LIFETIME_SECONDS
@@ -140,7 +140,7 @@ class IssuerKeys:
         """The keys for a token that none of the current ones fits: fetched again, unless that was just done.
 
         Raises:
-            KeysUnavailable: They cannot be had.
+            KeysUnavailable: They cannot be fetched.
         """
         return self._younger_than(PAUSE_SECONDS) or await self._fetched(PAUSE_SECONDS)
 

@@ -41,8 +41,8 @@ class Verifier:
         """The caller that a token vouches for.
 
         Raises:
-            InvalidToken: It vouches for nobody.
-            KeysUnavailable: Nobody can tell, since the keys of the issuer cannot be had.
+            InvalidToken: It vouches for no caller.
+            KeysUnavailable: The keys of the issuer cannot be fetched, so the token cannot be judged.
         """
         try:
             return self._verified(token, await self._keys.current())

@@ -110,7 +110,7 @@ def remove_oldest(folder: str, newest: str, most: int = MAX_CACHE_BYTES) -> None
     """Remove the caches that were not used for longest, until the others take at most so many bytes; never `newest`."""
     with os.scandir(folder) as entries:
         caches = [each for each in entries if _is_cache(each.name)]
-    # Other processes remove caches too, so one may be gone by now.
+    # Other processes remove caches too, so one may be gone already.
     found = []
     for each in caches:
         with suppress(OSError):

@@ -208,7 +208,7 @@ class Session:
     @property
     def has_requirements(self) -> bool:
         """True if the agent file asks for servers, and so has a lock."""
-        return "requires" in self._said
+        return "requires" in self._front_matter
 
     @cached_property
     def limits(self) -> Limits:
@@ -229,7 +229,7 @@ class Session:
         return limits_in_front_matter(tree) if isinstance(tree, Tree) else Limits()
 
     @property
-    def _said(self) -> dict[str, Node]:
+    def _front_matter(self) -> dict[str, Node]:
         tree = self._reading.tree
         return (
             {item.key: item.value for item in tree.items}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_resolver.registry.offer import Offer
 
 MAX_ID: Final = 200
-"""How much is told of an id, which may be anything that a caller makes up."""
+"""The most characters of an id that a message shows: a caller may make up any id."""
 
 
 class Entry(Struct, frozen=True):
@@ -164,13 +164,13 @@ class Call:
 
     def shown_arguments(self) -> dict[str, str]:
         """The excerpt of the arguments that a record shows."""
-        return self._shown(self.arguments, self.entry.secret_arguments)
+        return self._excerpt_of(self.arguments, self.entry.secret_arguments)
 
     def shown_result(self, result: Any) -> dict[str, str]:  # noqa: ANN401 - a JSON value
         """The excerpt of the result that a record shows."""
-        return self._shown(result, self.entry.secret_results)
+        return self._excerpt_of(result, self.entry.secret_results)
 
-    def _shown(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
+    def _excerpt_of(self, value: Any, fields: SecretFields) -> dict[str, str]:  # noqa: ANN401 - as above
         return {CONTENT: content_of(value, fields, self.all_secrets())}
 
     def all_secrets(self) -> tuple[Secret, ...]:

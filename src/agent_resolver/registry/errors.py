@@ -54,7 +54,7 @@ class ToolFailure(ResolverError):
     remedy would be of no use.
 
     Raises:
-        TypeError: It is told in something else than words.
+        TypeError: The message or the remedy is not a text.
         ValueError: There is no such code.
     """
 
@@ -83,7 +83,7 @@ class NeedsAction(ResolverError):
     """A tool cannot start before a person has done something.
 
     Raises:
-        TypeError: It is told in something else than words.
+        TypeError: The message or the remedy is not a text.
         ValueError: It is nothing that a tool can wait for, or cannot be written.
     """
 

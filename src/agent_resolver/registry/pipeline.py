@@ -93,7 +93,7 @@ class Pipeline:
 
         1. The caller must be known, where callers have to be.
         2. The tool must be known and admitted, and the code of one that runs apart must be what was loaded.
-        3. The arguments must follow its schema; every fault is told.
+        3. The arguments must follow its schema; every fault is reported.
         4. The caller must hold its scopes.
         5. The caller must be cleared for its data.
         6. Where it takes an approval, or its context asks for one, a person must have approved this very call.
@@ -102,7 +102,7 @@ class Pipeline:
         9. It runs under its timeout.
         10. Its result must follow its schema if it has one.
         11. No secret that it was given leaves in what it says.
-        12. The outcome is recorded before it is told; a run that nothing watches records it with its next step.
+        12. The outcome is recorded before the caller gets it; a run that nothing watches records it with its next step.
         """
         self._fence(call)
         # Before anything is watched: until its source is there, a tool has no
@@ -774,7 +774,7 @@ def _rejected(call: Call, approval: PendingAction) -> Failed:
     reason = f": {approval.reason}" if approval.reason else ""
     message = f"{approval.answered_by} rejected this call{reason}"
     return call.failed(
-        FailureCode.APPROVAL_REJECTED, message, "a call under another trace asks anew"
+        FailureCode.APPROVAL_REJECTED, message, "a call under another trace asks again"
     )
 
 

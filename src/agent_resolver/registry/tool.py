@@ -61,7 +61,7 @@ class CallContext(Struct, frozen=True, kw_only=True):
     """32 hexadecimal digits: a trace of W3C's trace context."""
     caller: Caller
     key: str | None = None
-    """What makes a call the same call: under one key it is done once, and its result is told again."""
+    """What makes a call the same call: under one key it is done once, and the same result is returned again."""
     connection: str = ""
     """The connection that the call came over; empty for one from a terminal or a program of its own."""
     agent: str = ""

@@ -106,4 +106,4 @@ def _is_there(registries: RegistrySet, agent_id: str) -> bool:
     try:
         return registries.agents.get(agent_id) is not None
     except InvalidSpec:
-        return True  # What is wrong with it is told of itself.
+        return True  # Its own fault is reported in an issue of its own.

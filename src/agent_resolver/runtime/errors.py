@@ -207,7 +207,7 @@ class InvalidPlugin(ResolveError):
 
 
 class SnapshotNotHeld(ResolveError):
-    """A run asks for the snapshot that it was planned with, and there is another one by now."""
+    """A run asks for the snapshot that it was planned with, and there is a newer one."""
 
     def __init__(self, wanted: int, held: int) -> None:
         super().__init__(

@@ -141,7 +141,7 @@ class RunFacts(Protocol):
 
 
 class PhaseContext(Struct, frozen=True, kw_only=True):
-    """What a hook, a handler or a transform is told. It is the same for those of the runtime and those of plugins."""
+    """The facts that a hook, a handler or a transform is given: the same for those of the runtime and of plugins."""
 
     phase: Phase
     run: RunFacts

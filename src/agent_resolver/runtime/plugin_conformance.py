@@ -105,8 +105,8 @@ async def _its_hooks_are_pure(
     for phase, context in _contexts(env, sections):
         for hook in env.phase_hooks[phase]:
             first, second = (
-                await _said(hook.call(context)),
-                await _said(hook.call(context)),
+                await _result_of(hook.call(context)),
+                await _result_of(hook.call(context)),
             )
             assert first == second, (
                 f"a hook of {phase} says {second} the second time, and {first} the first"
@@ -119,7 +119,7 @@ async def _its_hooks_give_commands_that_can_be_carried_out(
     env = _env_of(make())
     for phase, context in _contexts(env, sections):
         for hook in env.phase_hooks[phase]:
-            command = await _said(hook.call(context))
+            command = await _result_of(hook.call(context))
             if command is not None:
                 _require_possible(env, phase, command)
 
@@ -256,7 +256,7 @@ def _context_of(
     )
 
 
-async def _said(returned: Any) -> Any:  # noqa: ANN401 - whatever a hook returned
+async def _result_of(returned: Any) -> Any:  # noqa: ANN401 - whatever a hook returned
     return await returned if inspect.isawaitable(returned) else returned
 
 

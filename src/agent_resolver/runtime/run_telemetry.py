@@ -1,4 +1,4 @@
-"""What runs ask of telemetry. It is told names, codes and numbers, and never a prompt, an answer or an argument."""
+"""The calls that runs make to telemetry: names, codes and numbers, and never a prompt, an answer or an argument."""
 
 from typing import Any, Protocol
 

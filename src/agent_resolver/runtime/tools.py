@@ -186,7 +186,7 @@ def _server_tools(lock: HeldLock | None) -> Iterator[PlannedTool]:
 def _merge_tools(
     merged: dict[str, PlannedTool], others: Iterable[PlannedTool]
 ) -> dict[str, PlannedTool]:
-    """All of them by id; of several clashes the one with the smallest id is told."""
+    """All of them by id; of several clashes, the one with the smallest id is reported."""
     clashes: dict[str, PlannedTool] = {}
     for tool in others:
         if merged.setdefault(tool.id, tool) is not tool:

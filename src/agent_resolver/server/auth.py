@@ -48,8 +48,8 @@ class Verifies(Protocol):
         """The caller that a token vouches for.
 
         Raises:
-            InvalidToken: It vouches for nobody.
-            KeysUnavailable: Nobody can tell now.
+            InvalidToken: It vouches for no caller.
+            KeysUnavailable: The keys of the issuer cannot be fetched now.
         """
         ...
 
@@ -210,7 +210,7 @@ class _Guarded:
             _log.warning("No token can be verified: %s", problem)
             told = {
                 "error": "temporarily_unavailable",
-                "error_description": "The issuer's keys cannot be had now",
+                "error_description": "The issuer's keys cannot be fetched now",
             }
             # Not 401: the client would throw away a token that may be good.
             return JSONResponse(told, 503, {"Retry-After": str(_RETRY_SECONDS)})

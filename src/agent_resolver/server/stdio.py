@@ -97,7 +97,7 @@ class Input(anyio.AsyncFile[str]):
             if found:
                 await self._answers.write(f"{found}\n")
                 await self._answers.flush()
-        # Once the end is told, the SDK drops what it is still working on.
+        # Once it hears of the end, the SDK drops what it is still working on.
         with anyio.move_on_after(_LAST_SECONDS):
             await self._answers.answered()
         return ""

@@ -59,7 +59,8 @@ async def _watch_or_poll(folders: Sequence[str]) -> AsyncIterator[bool]:
     yield True
     while True:
         if folders:
-            # Where one cannot be had, or a folder is not there, time tells.
+            # Where no watcher can be made, or a folder is not there, the folders are
+            # looked at from time to time.
             with suppress(ImportError, OSError, RuntimeError):
                 async for has_changed in _watch_folders(folders):
                     yield has_changed

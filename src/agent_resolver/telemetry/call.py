@@ -146,7 +146,7 @@ class Signals(Struct, frozen=True, kw_only=True):
 
 
 class CallTelemetry:
-    """Watches calls. Nothing that goes wrong with it is told to them, and nothing that they hold to it.
+    """Watches calls. No fault of its own reaches a call, and no value of a call reaches it.
 
     A span is made when its call ends, of what is known then: the SDK's own span, which can be added to while the call
     runs, takes five times as long, and a tool could add its arguments to it. While the call runs, the current span of

@@ -146,7 +146,7 @@ def _read_lockfile(path: str) -> Lockfile:
     except InvalidLockfile as error:
         faults = "; ".join(map(str, error.issues))
         raise Refusal(
-            f"`{path}` is not a lock: {faults}", "run `agent resolve` to write it anew"
+            f"`{path}` is not a lock: {faults}", "run `agent resolve` to write it again"
         ) from None
 
 

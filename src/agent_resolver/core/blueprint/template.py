@@ -142,7 +142,7 @@ class _Reader:
             return FixedValue(None)
         match value:
             case str():
-                return self._text(value, place)
+                return self._parse_text(value, place)
             case list():
                 return self._list(value, place)
             case dict():
@@ -175,7 +175,7 @@ class _Reader:
             )
         return str(name)
 
-    def _text(self, text: str, place: Place) -> Template:
+    def _parse_text(self, text: str, place: Place) -> Template:
         parts = list(self._parts(text, place))
         texts = [part for part in parts if isinstance(part, str)]
         if len(texts) == len(parts):

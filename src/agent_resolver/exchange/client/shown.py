@@ -38,7 +38,9 @@ def shown_settings(
         return ""
     plain = _PLAIN.union(known)
     shown = {
-        client.root: {name: _shown(values, plain) for name, values in entries.items()}
+        client.root: {
+            name: _hide_values(values, plain) for name, values in entries.items()
+        }
     }
     if not client.is_toml:
         return f"{json_text(shown, '  ')}\n"
@@ -47,11 +49,11 @@ def shown_settings(
     return tomlkit.dumps(shown)
 
 
-def _shown(value: object, known: frozenset[str]) -> object:
+def _hide_values(value: object, known: frozenset[str]) -> object:
     if isinstance(value, bool) or (isinstance(value, str) and value in known):
         return value
     if isinstance(value, Mapping):
-        return {key: _shown(held, known) for key, held in value.items()}
+        return {key: _hide_values(held, known) for key, held in value.items()}
     if isinstance(value, list):
-        return [_shown(item, known) for item in value]
+        return [_hide_values(item, known) for item in value]
     return _HIDDEN

@@ -1,4 +1,4 @@
-"""How the forms of an index are told apart."""
+"""Tells the forms of an index apart by their content."""
 
 from typing import Final
 

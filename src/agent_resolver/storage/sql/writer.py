@@ -127,7 +127,7 @@ class Writer:
                     loop.call_soon_threadsafe(_tell_callers, outcomes)
 
     def _next(self) -> list[_Piece]:
-        """What waits by now, once something does; nothing at the end."""
+        """Everything that waits, once something does; nothing at the end."""
         batch: list[_Piece] = []
         piece = self._waiting.get()
         while piece is not None:
