@@ -192,6 +192,17 @@ def output_path(text: str) -> str:
     return text
 
 
+def add_for_state(parser: argparse.ArgumentParser) -> None:
+    """The options of a command that needs nothing but the state, and the caller."""
+    add_agents(parser)
+    add_project(parser)
+    add_token(parser)
+    # To read the state takes trust as well where the settings of the project keep it
+    # elsewhere.
+    add_trust(parser)
+    add_json(parser)
+
+
 def add_agents(parser: argparse.ArgumentParser) -> None:
     """`--agents`."""
     parser.add_argument(

@@ -6,18 +6,20 @@ from typing import Final
 
 from agent_resolver.cli.option import (
     Commands,
-    add_agents,
     add_command,
+    add_for_state,
     add_governed,
     add_group,
     add_json,
-    add_project,
-    add_token,
-    add_trust,
     output_path,
 )
 from agent_resolver.cli.run import add_tool_use
-from agent_resolver.cli.runs import RUN_STATUSES, run_id_argument, run_limit_argument
+from agent_resolver.cli.runs import (
+    RUN_STATUSES,
+    add_run_id,
+    run_id_argument,
+    run_limit_argument,
+)
 
 _DEFAULT_LIMIT: Final = 100
 """The number of runs that are listed."""
@@ -92,15 +94,15 @@ def add_to(commands: Commands) -> None:
         "show how far a run is, and what it waits for",
         _STATUS_EXAMPLES,
     )
-    _add_chosen(status)
+    add_run_id(status)
     _finish(status, "status")
     history = add_command(
         group, "history", "show everything that happened in a run", _HISTORY_EXAMPLES
     )
-    _add_chosen(history)
+    add_run_id(history)
     _finish(history, "history")
     signal = add_command(group, "signal", "send a signal to a run", _SIGNAL_EXAMPLES)
-    _add_chosen(signal)
+    add_run_id(signal)
     signal.add_argument(
         "name", metavar="NAME", help="the signal, as the blueprint names it"
     )
@@ -237,24 +239,8 @@ def _add_list(group: Commands) -> None:
     _finish(parser, "listing")
 
 
-def _add_chosen(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "chosen",
-        metavar="RUN",
-        type=run_id_argument,
-        help="its id, or the beginning of it",
-    )
-
-
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
-    """Add the options of a command that needs nothing but the state."""
-    add_agents(parser)
-    add_project(parser)
-    add_token(parser)
-    # To look at a run takes trust as well where the settings of the project keep its
-    # state elsewhere.
-    add_trust(parser)
-    add_json(parser)
+    add_for_state(parser)
     parser.set_defaults(run=_import_and_run, blueprint_command=module)
 
 

@@ -8,8 +8,8 @@ from agent_resolver.cli.catalog import add_root
 from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.option import (
     Commands,
-    add_agents,
     add_command,
+    add_for_state,
     add_group,
     add_index,
     add_json,
@@ -85,7 +85,7 @@ def add_to(commands: Commands) -> None:
     )
     _add_list(group)
     show = add_command(group, "show", "show what happened in a run", _SHOW_EXAMPLES)
-    _add_run(show)
+    add_run_id(show)
     _finish(show, "show")
     _add_resume(group)
     cancel = add_command(group, "cancel", "end runs for good", _CANCEL_EXAMPLES)
@@ -104,7 +104,7 @@ def add_to(commands: Commands) -> None:
         "write all that is kept of a run as one JSON document",
         _EXPORT_EXAMPLES,
     )
-    _add_run(export)
+    add_run_id(export)
     export.add_argument(
         "-o",
         "--output",
@@ -178,7 +178,7 @@ def _add_resume(group: Commands) -> None:
 def _add_replay(group: Commands) -> None:
     summary = "run the journal again without acting, and show the first difference to the agent as it is now"
     parser = add_command(group, "replay", summary, _REPLAY_EXAMPLES)
-    _add_run(parser)
+    add_run_id(parser)
     add_model(parser)
     add_root(parser)
     add_index(parser)
@@ -189,22 +189,18 @@ def _add_replay(group: Commands) -> None:
     parser.set_defaults(run=_import_and_run, runs_command="replay")
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def add_run_id(parser: argparse.ArgumentParser, metavar: str = "RUN") -> None:
+    """The run that a command is about."""
     parser.add_argument(
         "chosen",
-        metavar="RUN",
+        metavar=metavar,
         type=run_id_argument,
         help="its id, or the beginning of it",
     )
 
 
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
-    """Add the options of a command that needs nothing but the state."""
-    add_agents(parser)
-    add_project(parser)
-    add_token(parser)
-    add_trust(parser)
-    add_json(parser)
+    add_for_state(parser)
     parser.set_defaults(run=_import_and_run, runs_command=module)
 
 

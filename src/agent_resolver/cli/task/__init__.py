@@ -8,16 +8,21 @@ from agent_resolver.cli.option import (
     Commands,
     add_agents,
     add_command,
+    add_for_state,
     add_governed,
     add_group,
     add_json,
     add_project,
-    add_token,
     add_trust,
     output_path,
 )
 from agent_resolver.cli.run import add_tool_use
-from agent_resolver.cli.runs import RUN_STATUSES, run_id_argument, run_limit_argument
+from agent_resolver.cli.runs import (
+    RUN_STATUSES,
+    add_run_id,
+    run_id_argument,
+    run_limit_argument,
+)
 
 _DEFAULT_LIMIT: Final = 100
 """The number of tasks that are listed."""
@@ -100,10 +105,10 @@ def add_to(commands: Commands) -> None:
     show = add_command(
         group, "show", "show a task, and what it waits for", _SHOW_EXAMPLES
     )
-    _add_chosen(show)
+    add_run_id(show, "TASK")
     _finish(show, "show")
     resume = add_command(group, "resume", "go on with a task", _RESUME_EXAMPLES)
-    _add_chosen(resume)
+    add_run_id(resume, "TASK")
     _add_driving(resume, "resume")
     run = add_command(group, "run", "go on with every task that can", _RUN_EXAMPLES)
     run.add_argument(
@@ -127,7 +132,7 @@ def add_to(commands: Commands) -> None:
         "write the evidence of a task as one document",
         _EXPORT_EXAMPLES,
     )
-    _add_chosen(export)
+    add_run_id(export, "TASK")
     export.add_argument(
         "-o",
         "--output",
@@ -243,22 +248,8 @@ def _add_list(group: Commands) -> None:
     _finish(parser, "listing")
 
 
-def _add_chosen(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "chosen",
-        metavar="TASK",
-        type=run_id_argument,
-        help="its id, or the beginning of it",
-    )
-
-
 def _finish(parser: argparse.ArgumentParser, module: str) -> None:
-    """Add the options of a command that needs nothing but the state, and who asks."""
-    add_agents(parser)
-    add_project(parser)
-    add_token(parser)
-    add_trust(parser)
-    add_json(parser)
+    add_for_state(parser)
     parser.set_defaults(run=_import_and_run, task_command=module)
 
 
