@@ -16,11 +16,10 @@ from tests.process import eventually
 HELPDESK = Path(__file__).parents[1] / "examples" / "helpdesk"
 LEASE_SECONDS = 6.0
 SHORT_LEASE = f"""\
-import sys
 from agent_resolver.storage import lease
 lease.LEASE_SECONDS = {LEASE_SECONDS}
-from agent_resolver.cli import main
-sys.exit(main())
+from agent_resolver.cli import entry
+entry()
 """
 """The command with leases that run out soon, so that a test need not wait for a minute."""
 AGENT = "---\nname: keeper\ndescription: Keeps notes\ntools: [effects.ask]\n---\nYou keep notes.\n"

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 PACKING = """
 import sys, threading, time
 from pathlib import Path
-from agent_resolver.cli import main
+from agent_resolver.cli import entry
 
 def pack():
     while not Path("notes.txt").exists():
@@ -28,7 +28,7 @@ def pack():
     Path("packed").touch()
 
 threading.Thread(target=pack, daemon=True).start()
-sys.exit(main())
+entry()
 """
 """Ends the packing some time after it began, so that a terminal shows it for a while."""
 ENGINES = ("memory", "dbos")

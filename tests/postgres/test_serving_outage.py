@@ -14,12 +14,11 @@ from tests.server.conftest import over_http, write_agent
 from tests.server.test_processes import opened_at
 
 PROGRAM = """\
-import sys
 from agent_resolver.server import session
 from agent_resolver.storage.postgres import database, store
 session._WAKE_SECONDS = database.RETURN_SECONDS = store.RETURN_SECONDS = 1
-from agent_resolver.cli import main
-sys.exit(main())
+from agent_resolver.cli import entry
+entry()
 """
 """The command, with less patience than the real half a minute."""
 AWAY_SECONDS = 8.0

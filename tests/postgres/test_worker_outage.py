@@ -28,11 +28,10 @@ def reason(url: str) -> str:
 
 STUCK_SECONDS = 6.0
 SOON_STUCK = f"""\
-import sys
 from agent_resolver.server import metric
 metric._STUCK_SECONDS = {STUCK_SECONDS}
-from agent_resolver.cli import main
-sys.exit(main())
+from agent_resolver.cli import entry
+entry()
 """
 """The command, with less patience for a loop that does not turn than the real minute."""
 

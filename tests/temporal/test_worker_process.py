@@ -18,10 +18,8 @@ from tests.process import eventually
 from tests.temporal.places import client_of
 from tests.temporal_server import TemporalServer
 
-ELSEWHERE = (
-    "import platform, sys; platform.node = lambda: 'elsewhere'; from agent_resolver.cli import main; sys.exit(main())"
-)
-WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_resolver.cli import main; sys.exit(main())"
+ELSEWHERE = "import platform; platform.node = lambda: 'elsewhere'; from agent_resolver.cli import entry; entry()"
+WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_resolver.cli import entry; entry()"
 
 
 @pytest.fixture
