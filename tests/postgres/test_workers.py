@@ -106,7 +106,7 @@ def lines_of(worker: "subprocess.Popen[str]") -> list[str]:
 
 
 def has_noticed(here: WorkerProject, frozen: "subprocess.Popen[str]", said: list[str]) -> bool:
-    """True once a worker that was frozen warns of a lost run, or has ended its calls: Temporal drops their results."""
+    """True once a worker that was frozen warns of a lost run, or has ended the calls that it was in the middle of."""
     are_over = all(here.done.count(name) > 1 for name in here.begun(frozen.pid))
     return are_over or any("warning: run" in line for line in said)
 
@@ -141,7 +141,7 @@ def test_four_workers_end_every_run_once_though_one_is_killed_stopped_and_frozen
 
     assert here.code == 0, here.complaint
     assert machines.rows_of_runs() == before
-    assert (frozen.wait(timeout=60), last.wait(timeout=60)) == (0, 0)
+    assert (frozen.wait(timeout=60), last.wait(timeout=60)) == (0, 0), said
     # A frozen worker was in the middle of its calls: their effects may follow once more, and are nowhere in the state.
     repeated = {line.split()[1] for line in here.notes if line.startswith("done") and here.notes.count(line) > 1}
     assert repeated <= held
