@@ -9,7 +9,7 @@ import pytest
 from agent_resolver.engine import MAX_ATTEMPTS, EngineBroken, EngineRefused, MemoryDriver, StepBody
 from agent_resolver.engine.carrier import LeftToWorkers
 from agent_resolver.schema import RUNS, Caller, ResolverError
-from agent_resolver.storage import RunFilter, list_runs
+from agent_resolver.storage import MemoryStore, RunFilter, list_runs
 from tests.engine.stage import Stage, blueprint, run
 
 RESERVE = {"id": "reserve", "capability": "shop.reserve", "compensation": {"capability": "shop.release"}}
@@ -373,9 +373,10 @@ class _BrokenCarrier(LeftToWorkers):
     """A carrier that can carry no run now."""
 
     def __init__(self) -> None:
+        super().__init__(MemoryStore())
         self.attempts = 0
 
-    async def carry(self, run: str) -> None:
+    async def carry(self, run: str) -> bool:
         self.attempts += 1
         raise EngineRefused(f"{run} is not taken")
 

@@ -111,7 +111,7 @@ def test_a_process_learns_from_its_lease_that_a_task_was_taken(tmp_path: Path, m
     """It stops in the middle of a stage, before it would write."""
     # The real times are seconds.
     monkeypatch.setattr("agent_resolver.storage.lease_keeper.LOOK_SECONDS", 0.01)
-    monkeypatch.setattr("agent_resolver.storage.lease_keeper._LOOKS_PER_RENEWAL", 1)
+    monkeypatch.setattr("agent_resolver.storage.lease_keeper._RENEWAL_SECONDS", 0)
 
     async def story() -> None:
         planner = FreezingPlanner("build")

@@ -8,10 +8,13 @@ import pytest
 from temporalio.api.enums.v1 import RetryState
 from temporalio.client import Client
 
+from agent_resolver.core.lease import claimed
 from agent_resolver.engine import EngineServerAway, temporal_carrier
 from agent_resolver.engine.segment import OpenSegment, Segments
 from agent_resolver.engine.temporal_message import CALL, TAKE
 from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
+from agent_resolver.schema.state import JOURNAL, LEASES, LEDGER, RUNS
+from agent_resolver.storage import Snapshot, Transaction
 from tests.engine.stage import Stage, blueprint
 from tests.temporal.places import carrier_for, client_of, place_for
 from tests.temporal.working import STEPS, fail_first, finished, until, waits_for, worker
@@ -188,3 +191,77 @@ def test_a_changed_workflow_of_the_same_version_holds_no_run_up_for_long(
         assert len([each async for each in client.list_workflows(query)]) == 2
 
     asyncio.run(story())
+
+
+async def is_left(stage: Stage) -> bool:
+    """True once no run takes room in a process."""
+    return stage.engine.worker.count == 0
+
+
+def test_a_run_takes_room_only_in_the_process_that_has_it(server: TemporalServer, tmp_path: Path) -> None:
+    """Both workers have the run go on, and one of them takes it up."""
+
+    async def story() -> None:
+        async with worker(server, tmp_path) as first, worker(server, tmp_path) as second:
+            held = [stage.add_held("shop.hold") for stage in (first, second)]
+            await first.start(blueprint({"id": "hold", "capability": "shop.hold"}))
+            beginnings = [asyncio.create_task(begun.wait()) for begun, _ in held]
+            await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
+            other = second if beginnings[0].done() else first
+            await until(lambda: is_left(other))
+            assert sorted(stage.engine.worker.count for stage in (first, second)) == [0, 1]
+            for beginning, (_, go_on) in zip(beginnings, held, strict=True):
+                beginning.cancel()
+                go_on.set()
+            assert (await finished(first, "run-1")).status == "done"
+
+    asyncio.run(story())
+
+
+def test_a_worker_gives_a_run_back_at_once_that_another_process_took(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was frozen, or cut off: its call goes on, nothing of it is written, and it can end."""
+    monkeypatch.setattr("agent_resolver.storage.lease_keeper._RENEWAL_SECONDS", 0)
+
+    async def story() -> None:
+        async with worker(server, tmp_path) as stage:
+            heard = listen(stage)
+            begun, go_on = stage.add_held("shop.hold")
+            await stage.start(blueprint({"id": "hold", "capability": "shop.hold"}))
+            await begun.wait()
+            await take_lease(stage)
+            await until(lambda: has_heard(heard))
+            before = await rows_of(stage)
+            stage.engine.worker.stop()
+            go_on.set()
+            async with asyncio.timeout(15):
+                await until(lambda: is_left(stage))
+            assert await rows_of(stage) == before
+            assert heard == ["run-1: The lease on run/run-1 was lost: another process works on it now"]
+
+    asyncio.run(story())
+
+
+async def take_lease(stage: Stage) -> None:
+    """Take the lease of the run, as another process does once it has run out."""
+
+    def take(transaction: Transaction) -> None:
+        lease = transaction.get(LEASES, "run/run-1")
+        assert lease is not None
+        transaction.put(LEASES, claimed(lease, lease.name, "another", lease.until))
+
+    await stage.store.write(take)
+
+
+async def has_heard(heard: list[str]) -> bool:
+    return bool(heard)
+
+
+async def rows_of(stage: Stage) -> list[Any]:
+    """What the state says about runs."""
+
+    def read(snapshot: Snapshot) -> list[Any]:
+        return [snapshot.find(table) for table in (RUNS, JOURNAL, LEDGER, LEASES)]
+
+    return await stage.store.read(read)

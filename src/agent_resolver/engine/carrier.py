@@ -5,9 +5,13 @@ round: it decides which process takes a run up, interprets the blueprint in a wo
 effect. So a carrier only hears that a run may go on.
 """
 
+import time
+from collections.abc import Collection
 from typing import Protocol, runtime_checkable
 
 from agent_resolver.engine.segment import Segments
+from agent_resolver.storage.port import Store
+from agent_resolver.storage.worker_listing import list_workers
 
 
 @runtime_checkable
@@ -18,8 +22,17 @@ class Carrier(Protocol):
         """Be ready, to carry runs and to take up so many of them in this process."""
         ...
 
-    async def carry(self, run: str) -> None:
-        """Have a run go on that can, and return once it waits, has ended, or this process is about to end."""
+    @property
+    def open_runs(self) -> Collection[str]:
+        """The runs that are open in this process, whichever process had them go on."""
+        ...
+
+    async def carry(self, run: str) -> bool:
+        """Have a run go on that can, and return once nothing more is to be done for it here.
+
+        Returns:
+            True once it waits or has ended; False if another process has it, or this one is about to end.
+        """
         ...
 
     async def settle(self) -> None:
@@ -34,11 +47,29 @@ class Carrier(Protocol):
 class LeftToWorkers:
     """A carrier that leaves runs to the workers of the project: for processes that only begin them."""
 
+    def __init__(self, store: Store) -> None:
+        """A carrier for processes whose workers share this state."""
+        self._store = store
+
+    async def has_worker(self) -> bool:
+        """True if a worker is there that takes up runs of blueprints."""
+        listed = await list_workers(self._store, time.time())
+        return any(
+            each.state == "working" and "blueprint" in each.row.kinds.split(",")
+            for each in listed
+        )
+
     async def open(self, segments: Segments, capacity: int) -> None:
         """Nothing has to be ready."""
 
-    async def carry(self, run: str) -> None:
+    @property
+    def open_runs(self) -> Collection[str]:
+        """None: no run is driven here."""
+        return ()
+
+    async def carry(self, run: str) -> bool:  # noqa: ARG002 - the port
         """A worker hears of the run from the store."""
+        return True
 
     async def settle(self) -> None:
         """Nothing runs here."""

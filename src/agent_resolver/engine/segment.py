@@ -73,8 +73,14 @@ class Segments:
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
         self.is_stopping: Callable[[], bool] = lambda: False
         """True once the process is to end: runs are handed on between two waves."""
+        self.count_others: Callable[[], int] = lambda: 0
+        """The number of runs of other kinds for which this process needs room."""
         self.report: Callable[[str, str], None] = _report_nothing
         """Hears of each run that something kept from going on for now, and of the reason."""
+        self.report_lost: Callable[[str], None] = _note_nothing
+        """Hears of each run that another process has taken, from a driver that hears of it through `on_loss`."""
+        self.on_loss: Callable[[str], None] = _note_nothing
+        """Takes the name of a segment here whose run another process has taken, once that shows in the lease."""
 
     async def take(self, run: str) -> Taken | None:
         """Take a run up; None where there is nothing to do, or another process does it."""
@@ -98,9 +104,12 @@ class Segments:
             if taken.is_suspect:
                 self._suspected[run] = now
             self._taken[taken.id] = taken
-            # A loss needs no notice here: each commit of the segment requires the
-            # lease, and fails without it.
-            self._keeper.hold(run, taken.lease, _nothing, _nothing)
+            segment = taken.id
+            # Each commit of the segment requires the lease, and fails without it. So
+            # most drivers need no notice of a loss.
+            self._keeper.hold(
+                run, taken.lease, _do_nothing, lambda: self._note_loss(segment)
+            )
         return taken
 
     async def run(self, segment: str, run_step: StepRunner) -> None:
@@ -142,8 +151,9 @@ class Segments:
         """Close a segment, however it ended."""
         try:
             # Where the segment broke off, the end of its last call still waits. What
-            # cannot be written is counted as interrupted.
-            with suppress(FileError, OSError, RuntimeError):
+            # cannot be written is counted as interrupted, and what belongs to a run
+            # that another process has now is not written here.
+            with suppress(FileError, LeaseLost, OSError, RuntimeError):
                 await opened.writer.flush()
         finally:
             telemetry = self._parts.telemetry
@@ -158,6 +168,11 @@ class Segments:
             # A lease that cannot be given back runs out by itself.
             with suppress(FileError, OSError, RuntimeError):
                 await self._journal.store.release(taken.lease)
+
+    def _note_loss(self, segment: str) -> None:
+        # A segment that has ended gave its lease back itself.
+        if segment in self._taken:
+            self.on_loss(segment)
 
     def note_given_back(self, taken: Taken) -> None:
         """Note that the end of a segment was written, and with it that the lease was given back."""
@@ -530,8 +545,12 @@ def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:
     return structs.replace(row, status="waiting", waits_for=action, code=kind)
 
 
-def _nothing() -> None:
-    """Nothing: before each call and each commit a segment looks for itself."""
+def _do_nothing() -> None:
+    """Nothing: before each call a segment looks for the wish to cancel itself."""
+
+
+def _note_nothing(name: str) -> None:
+    """The default: no program listens, and each commit finds out for itself."""
 
 
 def _report_nothing(run: str, problem: str) -> None:

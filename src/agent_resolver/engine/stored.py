@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent_resolver.engine.acting import Acting
-from agent_resolver.engine.carrier import Carrier
+from agent_resolver.engine.carrier import Carrier, LeftToWorkers
 from agent_resolver.engine.journal import BlueprintJournal
 from agent_resolver.engine.port import CallTool, Driver, RunResult, RunView
 from agent_resolver.engine.runs import BlueprintRuns
@@ -82,8 +82,16 @@ class StoredEngine:
                 async with asyncio.timeout(seconds):
                     await self.worker.drive(run)
         # A process that is about to end hands its runs on, and waits for none of them.
-        left = 0.0 if self.worker.is_stopping else max(deadline - time.monotonic(), 0.0)
+        # A run that no worker takes up would only let the caller wait.
+        if self.worker.is_stopping or not await self._is_driven_somewhere():
+            return await self.runs.result(run, 0.0)
+        left = max(deadline - time.monotonic(), 0.0)
         return await self.runs.result(run, left)
+
+    async def _is_driven_somewhere(self) -> bool:
+        """False if runs are left to workers, and none is there."""
+        driver = self._parts.driver
+        return not isinstance(driver, LeftToWorkers) or await driver.has_worker()
 
     async def start(
         self,

@@ -4,7 +4,7 @@ The store stays the truth. A workflow can be ended and begun again at any time: 
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -60,7 +60,6 @@ A server with more to do than it can must not get even more of it.
 """
 _AWAY_SECONDS: Final = 60.0
 """After so much silence of the server, the operator hears of it. Workers go on asking."""
-_SWEEP_SECONDS: Final = 5.0
 _STICKY_SECONDS: Final = 1
 """How long a workflow waits for the process that has it in memory: that one may be gone."""
 _BEAT_SECONDS: Final = 2
@@ -199,7 +198,7 @@ class TemporalCarrier:
             ),
         ]
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
-        self._tasks.append(asyncio.create_task(self._sweep(host)))
+        self._tasks.append(asyncio.create_task(host.sweep()))
         try:
             # Only now: of two workers that begin together, at least one finds the
             # other.
@@ -239,8 +238,15 @@ class TemporalCarrier:
 
     # Carrying -------------------------------------------------------------------------
 
-    async def carry(self, run: str) -> None:
-        """Wake the workflow of a run, or begin it, until the store says that the run waits or has ended.
+    @property
+    def open_runs(self) -> Collection[str]:
+        """The runs whose segments are open in this process."""
+        return () if self._host is None else self._host.runs
+
+    async def carry(self, run: str) -> bool:
+        """Wake the workflow of a run, or begin it, until a process has taken the run up.
+
+        Where that is this process, go on until the store says that the run waits or has ended.
 
         Raises:
             EngineUnreachable: The server refuses this worker.
@@ -256,11 +262,13 @@ class TemporalCarrier:
                 raise self._broken
             look = await self._look(run)
             if host is None or look.is_settled:
-                return
-            # A process that is to end still waits for runs that are open here, until
-            # they are handed on.
-            if self._is_stopping() and not host.has(run):
-                return
+                return True
+            # What another process has takes no room here: if that one ends, the run is
+            # found as interrupted. A process that is to end only waits for runs that
+            # are open here, until they are handed on.
+            is_elsewhere = look.is_held or self._is_stopping()
+            if is_elsewhere and run not in host.runs:
+                return False
             now = loop.time()
             if look.is_held:
                 waking.held_at = now
@@ -402,11 +410,6 @@ class TemporalCarrier:
 
     async def _break(self, error: BaseException) -> None:
         self._broken = EngineUnreachable(self._place.address, plain_words(str(error)))
-
-    async def _sweep(self, host: SegmentHost) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
-            await host.give_back_idle()
 
 
 def _read_progress(

@@ -30,12 +30,14 @@ from agent_resolver.telemetry.ending import ReasoningEnd
 
 IDLE_SECONDS: Final = 30.0
 """How long a segment may be asked for nothing before its run is given back: its workflow may be gone."""
+_SWEEP_SECONDS: Final = 5.0
+"""Seconds between two looks for such segments."""
 _BEAT_SECONDS: Final = 2.0
 _FULL_SECONDS: Final = 0.5
 _BUSY_SECONDS: Final = 1.0
 _LEAST_SECONDS: Final = 0.2
 """How long a run rests at least that was not taken up, so that nothing turns in a circle."""
-Watch = Callable[[str, Literal["begun", "ended"]], None]
+Watch = Callable[[str, Literal["begun", "ended"]], Awaitable[None]]
 """Takes the id of a run whose segment begins or ends in this process."""
 
 
@@ -50,6 +52,8 @@ class _Held:
         """The number of activities that are under way."""
         self.used_at = 0.0
         """When the last one ended, in the time of the loop."""
+        self.is_lost = False
+        """True once another process has the run: nothing of this segment is written any more."""
 
 
 def _as_activity(
@@ -74,12 +78,12 @@ def _as_activity(
                 if isinstance(error, ResolverError | OSError)
                 else f"{kind}{place_of(error)}"
             )
-            self.report(words)
+            # The loss of a run is reported once, where it is found out.
+            if not isinstance(error, LeaseLost):
+                self.report(words)
             # A state that cannot be used now may be usable soon. A lease that is lost
             # does not come back.
-            is_passing = isinstance(error, FileError | OSError) and not isinstance(
-                error, LeaseLost
-            )
+            is_passing = isinstance(error, FileError | OSError)
             raise ApplicationError(
                 kind, type=kind, non_retryable=not is_passing
             ) from None
@@ -114,7 +118,10 @@ class SegmentHost:
         self._watch = watch
         self._held: dict[str, _Held] = {}
         self._changed = asyncio.Event()
+        self._has_lost = asyncio.Event()
+        """Set once a segment is to be given back without waiting for the next look."""
         self._is_closed = False
+        segments.on_loss = self._note_loss
 
     @property
     def shared_activities(self) -> list[Callable[..., Any]]:
@@ -133,9 +140,10 @@ class SegmentHost:
             self.leave,
         ]
 
-    def has(self, run: str) -> bool:
-        """True if a segment of the run is open here."""
-        return any(held.opened.taken.run == run for held in self._held.values())
+    @property
+    def runs(self) -> frozenset[str]:
+        """The runs whose segments are open here."""
+        return frozenset(held.opened.taken.run for held in self._held.values())
 
     @property
     def count(self) -> int:
@@ -161,11 +169,9 @@ class SegmentHost:
         carried: message.Carried = message.decode(order, message.Carried)
         if carried.state != self._place.state:
             raise _elsewhere("another state")
-        if (
-            self._is_closed
-            or self._segments.is_stopping()
-            or len(self._held) >= self._capacity
-        ):
+        is_ending = self._is_closed or self._segments.is_stopping()
+        in_use = len(self._held) + self._segments.count_others()
+        if is_ending or in_use >= self._capacity:
             raise _elsewhere("no room")
         await self._drop_own(carried.run)
         taken = await self._segments.take(carried.run)
@@ -179,7 +185,7 @@ class SegmentHost:
         held = self._held[taken.id] = _Held(opened)
         held.used_at = asyncio.get_running_loop().time()
         if self._watch is not None:
-            self._watch(taken.run, "begun")
+            await self._watch(taken.run, "begun")
         return self._begun(taken)
 
     @activity.defn(name=message.CALL)
@@ -301,16 +307,34 @@ class SegmentHost:
 
         return await journal.store.read(read)
 
-    async def give_back_idle(self) -> None:
-        """Give back the runs whose workflow asks for nothing any more."""
+    async def sweep(self) -> None:
+        """Give back again and again what is not used here any more."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_lost.wait(), _SWEEP_SECONDS)
+            self._has_lost.clear()
+            await self._give_back_unused()
+
+    async def _give_back_unused(self) -> None:
+        """Give back the runs that were lost, and those whose workflow asks for nothing any more."""
         now = asyncio.get_running_loop().time()
-        idle = [
+        unused = [
             held
             for held in self._held.values()
-            if not held.running and now - held.used_at > IDLE_SECONDS
+            if not held.running and (held.is_lost or now - held.used_at > IDLE_SECONDS)
         ]
-        for held in idle:
+        for held in unused:
             await self._drop(held)
+
+    def _note_loss(self, segment: str) -> None:
+        """Give a segment back as soon as no activity uses it: another process has its run."""
+        held = self._held.get(segment)
+        if held is None:
+            return
+        if not held.is_lost:
+            held.is_lost = True
+            self._segments.report_lost(held.opened.taken.run)
+        self._has_lost.set()
 
     async def close(self) -> None:
         """Give everything back."""
@@ -328,9 +352,14 @@ class SegmentHost:
         held.running += 1
         try:
             yield held
+        except LeaseLost:
+            self._note_loss(segment)
+            raise
         finally:
             held.running -= 1
             held.used_at = asyncio.get_running_loop().time()
+            if held.is_lost:
+                self._has_lost.set()
 
     async def _drop_own(self, run: str) -> None:
         """Give back a segment of the run that is open here: the workflow has left it, or is another one."""
@@ -355,7 +384,7 @@ class SegmentHost:
         finally:
             await self._segments.give_back(taken)
             if self._watch is not None:
-                self._watch(taken.run, "ended")
+                await self._watch(taken.run, "ended")
             # The old event wakes all that wait now; later ones wait for the next
             # change.
             changed, self._changed = self._changed, asyncio.Event()

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from agent_resolver.core.lease import is_free
 from agent_resolver.engine.carrier import Carrier
@@ -27,6 +27,7 @@ _TOGETHER: Final = 20
 """The most runs that are taken up at once, so that other workers get their share."""
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks for runs whose process is gone."""
+Driven = TypeVar("Driven")
 Report = Callable[[str, str], None]
 """Takes the id of a run, and why it was not driven to its next wait; no id where the state cannot be used."""
 
@@ -68,7 +69,9 @@ class Worker:
         """True once no further run is taken up."""
         # A function and not a value: segments ask it between two waves.
         segments.is_stopping = lambda: self.is_stopping
+        segments.count_others = self._count_others_now
         segments.report = self._report_of
+        segments.report_lost = self._report_lost
 
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end.
@@ -101,7 +104,11 @@ class Worker:
     @property
     def count(self) -> int:
         """The number of runs that are driven now, or about to be."""
-        return len(self._driven.keys() | self._taking)
+        driven = self._driven.keys() | self._taking
+        if isinstance(self._driver, Carrier):
+            # Some of them another process had go on.
+            driven |= set(self._driver.open_runs)
+        return len(driven)
 
     @property
     def _room(self) -> int:
@@ -311,21 +318,22 @@ class Worker:
 
     async def _carry(self, carrier: Carrier, run: str) -> None:
         if not await self._report_failure(run, carrier.carry(run)):
-            # It is still due, and would be tried again and again.
+            # It may still be due, and would be tried again and again.
             self._left[run] = asyncio.get_running_loop().time() + LOOK_SECONDS
 
-    async def _report_failure(self, run: str, driving: Awaitable[None]) -> bool:
-        """Let a run be driven, and report why it was not driven to its next wait; True if it was."""
+    async def _report_failure(
+        self, run: str, driving: Awaitable[Driven]
+    ) -> Driven | None:
+        """Let a run be driven, and report why it was not driven to its next wait; what that returned if it was."""
         try:
-            await driving
+            return await driving
         except EngineBroken as error:
             # No run is at fault: every further one would fail as well, and be set aside
             # after some attempts.
             self.broken = error
             self.stop()
-        except LeaseLost as error:
-            self.note_lost(run)
-            self.report(run, str(error))
+        except LeaseLost:
+            self._report_lost(run)
         except EngineServerAway as error:
             self._away = error
             self.report(run, str(error))
@@ -337,13 +345,20 @@ class Worker:
             # asked. Its words may hold arguments; its kind and its place are enough to
             # find it.
             self.report(run, f"{type(error).__name__}{place_of(error)}")
-        else:
-            return True
-        return False
+        return None
+
+    def _count_others_now(self) -> int:
+        # Not `count_others` itself, which the program sets later.
+        return self.count_others()
 
     def _report_of(self, run: str, problem: str) -> None:
-        # Not `report` itself, which the program sets later.
+        # As above.
         self.report(run, problem)
+
+    def _report_lost(self, run: str) -> None:
+        """Count and report a run that another process took from this one."""
+        self.note_lost(run)
+        self.report(run, str(LeaseLost(lease_name(run))))
 
 
 def _report_nothing(run: str, problem: str) -> None:

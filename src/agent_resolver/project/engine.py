@@ -46,7 +46,7 @@ _MAX_CERTIFICATE_BYTES: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 Moment = Literal["begun", "adopted", "ended"]
-SegmentWatch = Callable[[str, Moment], None]
+SegmentWatch = Callable[[str, Moment], Awaitable[None]]
 """Takes the id of a run whose segment begins or ends in this process; `adopted` if another process had begun it."""
 
 
@@ -142,7 +142,7 @@ def _driver_of(session: Session, use: EngineUse) -> Driver | Carrier:
             return (
                 _temporal_carrier(session, use.watch)
                 if use.is_host
-                else LeftToWorkers()
+                else LeftToWorkers(session.store)
             )
         case "memory":
             driver = MemoryDriver()
@@ -261,21 +261,19 @@ class _WatchedDriver:
 
     async def drive(self, segment: str) -> None:
         """Drive a segment to its end."""
-        await self._reported(segment, "begun", self._driver.drive(segment))
+        await self._report(segment, "begun")
+        await self._driver.drive(segment)
+        await self._report(segment, "ended")
 
     async def take_over(self, segment: str, executor: str) -> None:
         """Drive a segment to its end that another executor, which is gone, may have begun."""
-        await self._reported(
-            segment, "adopted", self._driver.take_over(segment, executor)
-        )
+        await self._report(segment, "adopted")
+        await self._driver.take_over(segment, executor)
+        await self._report(segment, "ended")
 
-    async def _reported(
-        self, segment: str, moment: Moment, driving: Awaitable[None]
-    ) -> None:
+    async def _report(self, segment: str, moment: Moment) -> None:
         run, _, _ = segment.rpartition(":")
-        self._watch(run, moment)
-        await driving
-        self._watch(run, "ended")
+        await self._watch(run, moment)
 
 
 class _ProcessDriver:

@@ -447,11 +447,16 @@ class ProjectWorker:
     def _count_lost(self, kind: RunKind) -> None:
         self.counts.lost[kind] += 1
 
-    def note_segment(
+    async def note_segment(
         self, run: str, moment: Literal["begun", "adopted", "ended"]
     ) -> None:
         """Hear from the engine that it drives a run of a blueprint."""
-        row = self._store.read_now(lambda snapshot: snapshot.get(RUNS, run))
+        try:
+            row = await self._store.read(lambda snapshot: snapshot.get(RUNS, run))
+        except (FileError, OSError):
+            # The run itself meets the same problem, and reports it.
+            self.counts.state_errors += 1
+            return
         if row is None:
             return
         if moment == "ended":

@@ -14,8 +14,8 @@ from agent_resolver.storage.port import Lease, Store, Transaction
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks for runs that shall end."""
-_LOOKS_PER_RENEWAL: Final = max(1, int(LEASE_SECONDS / 3 / LOOK_SECONDS))
-"""A lease is renewed well before it runs out, also if some looks come late."""
+_RENEWAL_SECONDS: Final = LEASE_SECONDS / 3
+"""Seconds between two renewals: well before a lease runs out, also if some of them fail."""
 
 
 class _Held(Struct, frozen=True):
@@ -66,16 +66,20 @@ class LeaseKeeper:
             self._task = None
 
     async def _keep(self) -> None:
-        looks = 0
+        loop = asyncio.get_running_loop()
+        renewed_at = loop.time()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            looks += 1
-            # A state that cannot be used now may be usable later; the runs find out by
-            # themselves.
+            # A state that cannot be used now may be usable at the next look; the runs
+            # find out by themselves.
             with suppress(FileError, OSError):
                 await self._cancel_asked()
-                if looks % _LOOKS_PER_RENEWAL == 0:
+                # By the clock, and not by the number of looks: a process that was
+                # frozen hears with its first look which leases it has lost.
+                began = loop.time()
+                if began - renewed_at >= _RENEWAL_SECONDS:
                     await self._renew()
+                    renewed_at = began
 
     async def _cancel_asked(self) -> None:
         asked = await self._store.read(
