@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from agent_resolver.core.lease import claimed
 from agent_resolver.engine import (
     BlueprintJournal,
     Driver,
@@ -20,7 +21,8 @@ from agent_resolver.engine import (
 from agent_resolver.engine.carrier import Carrier
 from agent_resolver.registry import CallContext, Inbox, MemorySecrets, Ports, ToolRegistry, WorkerIdentity
 from agent_resolver.schema import Blueprint, Caller, Descriptor, Rules, local_caller
-from agent_resolver.storage import AesSeal, SqliteStore
+from agent_resolver.schema.state import LEASES
+from agent_resolver.storage import AesSeal, SqliteStore, Transaction
 from agent_resolver.telemetry import CallTelemetry
 from tests.registry.stage import HandClock
 
@@ -153,3 +155,10 @@ def blueprint(*steps: dict[str, Any], output: Any = None, **more: Any) -> Bluepr
 
 def run(work: Coroutine[Any, Any, Value]) -> Value:
     return asyncio.run(work)
+
+
+def take_lease(transaction: Transaction, name: str) -> None:
+    """Take a lease, as another process does once it has run out."""
+    lease = transaction.get(LEASES, name)
+    assert lease is not None
+    transaction.put(LEASES, claimed(lease, name, "another", lease.until))

@@ -8,8 +8,10 @@ from typing import Any
 from agent_resolver.engine import Driver, MemoryDriver, RunView, StepBody, StepRunner
 from agent_resolver.registry import CallContext
 from agent_resolver.schema import LEDGER, Caller
+from agent_resolver.schema.state import LEASES, RATES, RateUse
 from agent_resolver.storage import LeaseLost, Snapshot, Transaction, UnreadableFile
-from tests.engine.stage import ADA, Stage, blueprint, run
+from agent_resolver.telemetry.ending import ReasoningEnd
+from tests.engine.stage import ADA, Stage, blueprint, run, take_lease
 
 NAMES = ("reserve", "pay", "send")
 STEPS = [{"id": name, "capability": f"shop.{name}", "input_mapping": {"n": 1}} for name in NAMES]
@@ -257,3 +259,35 @@ def test_a_call_that_may_not_be_repeated_is_asked_about_if_its_end_was_lost(tmp_
     assert [(wait.path, wait.kind) for wait in found.waits] == [("reserve", "action")]
     assert stage.calls() == ["shop.reserve reserve"]
     stage.close()
+
+
+def test_a_segment_that_was_lost_can_be_closed_while_an_end_waits(tmp_path: Path) -> None:
+    """The end of its last call was put off, and belongs to the process that has the run now."""
+    stage = Stage(tmp_path)
+
+    async def story() -> None:
+        stage.add("shop.pay")
+        await stage.start(blueprint({"id": "pay", "capability": "shop.pay"}))
+        segments = stage.engine._segments
+        taken = await segments.take("run-1")
+        assert taken is not None
+        opened = await segments.begin(taken.id, make_directly)
+        await opened.writer.put_off(
+            lambda transaction: transaction.put(RATES, RateUse(subject="late", number=1, at=0.0))
+        )
+        await stage.store.write(lambda transaction: take_lease(transaction, taken.lease.name))
+
+        await segments.finish(opened, ReasoningEnd(error="INTERRUPTED"))
+        await segments.give_back(taken)
+
+        assert await stage.store.read(lambda snapshot: snapshot.find(RATES)) == []
+        lease = await stage.store.read(lambda snapshot: snapshot.get(LEASES, taken.lease.name))
+        assert lease is not None
+        assert lease.owner == "another"
+
+    run(story())
+    stage.close()
+
+
+async def make_directly(name: str, body: StepBody) -> Any:
+    return await body()

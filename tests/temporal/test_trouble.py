@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import RetryState
 from temporalio.client import Client
+from temporalio.service import RPCError
 
-from agent_resolver.core.lease import claimed
 from agent_resolver.engine import EngineServerAway, temporal_carrier
 from agent_resolver.engine.segment import OpenSegment, Segments
+from agent_resolver.engine.temporal_carrier import TemporalCarrier
 from agent_resolver.engine.temporal_message import CALL, TAKE
 from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
 from agent_resolver.schema.state import JOURNAL, LEASES, LEDGER, RUNS
-from agent_resolver.storage import Snapshot, Transaction
-from tests.engine.stage import Stage, blueprint
-from tests.temporal.places import carrier_for, client_of, place_for
+from agent_resolver.storage import AesSeal, Snapshot
+from tests.engine.stage import Stage, blueprint, take_lease
+from tests.temporal.places import KEY, carrier_for, client_of, place_for
 from tests.temporal.working import STEPS, fail_first, finished, until, waits_for, worker
 from tests.temporal_server import TemporalServer, temporal_server
 
@@ -230,7 +231,7 @@ def test_a_worker_gives_a_run_back_at_once_that_another_process_took(
             begun, go_on = stage.add_held("shop.hold")
             await stage.start(blueprint({"id": "hold", "capability": "shop.hold"}))
             await begun.wait()
-            await take_lease(stage)
+            await stage.store.write(lambda transaction: take_lease(transaction, "run/run-1"))
             await until(lambda: has_heard(heard))
             before = await rows_of(stage)
             stage.engine.worker.stop()
@@ -241,17 +242,6 @@ def test_a_worker_gives_a_run_back_at_once_that_another_process_took(
             assert heard == ["run-1: The lease on run/run-1 was lost: another process works on it now"]
 
     asyncio.run(story())
-
-
-async def take_lease(stage: Stage) -> None:
-    """Take the lease of the run, as another process does once it has run out."""
-
-    def take(transaction: Transaction) -> None:
-        lease = transaction.get(LEASES, "run/run-1")
-        assert lease is not None
-        transaction.put(LEASES, claimed(lease, lease.name, "another", lease.until))
-
-    await stage.store.write(take)
 
 
 async def has_heard(heard: list[str]) -> bool:
@@ -265,3 +255,38 @@ async def rows_of(stage: Stage) -> list[Any]:
         return [snapshot.find(table) for table in (RUNS, JOURNAL, LEDGER, LEASES)]
 
     return await stage.store.read(read)
+
+
+def test_a_worker_takes_nothing_up_before_it_is_told_to(server: TemporalServer, tmp_path: Path) -> None:
+    """A worker that is still opening its parts cannot hand a run over yet."""
+
+    async def story() -> None:
+        carrier = TemporalCarrier(place_for(server, tmp_path), AesSeal(KEY))
+        stage = Stage(tmp_path, driver=carrier)
+        stage.add("shop.pay")
+        await stage.engine.open()
+        await stage.start(blueprint(*STEPS))
+        carrying = asyncio.create_task(carrier.carry("run-1"))
+        client = await client_of(server)
+        # The worker refuses it, and the server asks again.
+        await until(lambda: was_asked_twice(client, server, tmp_path))
+        assert stage.calls() == []
+        working = asyncio.create_task(stage.engine.worker.run())
+        assert (await finished(stage, "run-1")).status == "done"
+        assert await carrying
+        stage.engine.worker.stop()
+        await working
+        await stage.engine.close()
+        stage.close()
+
+    asyncio.run(story())
+
+
+async def was_asked_twice(client: Client, server: TemporalServer, folder: Path) -> bool:
+    """True once the server has asked workers twice to take the run up."""
+    handle = client.get_workflow_handle(f"{place_for(server, folder).queue}/run-1")
+    try:
+        described = await handle.describe()
+    except RPCError:
+        return False
+    return any(each.attempt > 1 for each in described.raw_description.pending_activities)

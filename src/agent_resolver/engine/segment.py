@@ -73,6 +73,8 @@ class Segments:
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
         self.is_stopping: Callable[[], bool] = lambda: False
         """True once the process is to end: runs are handed on between two waves."""
+        self.may_take: Callable[[], bool] = lambda: True
+        """False as long as no run is taken up here yet, and once the process is to end."""
         self.count_others: Callable[[], int] = lambda: 0
         """The number of runs of other kinds for which this process needs room."""
         self.report: Callable[[str, str], None] = _report_nothing

@@ -169,9 +169,9 @@ class SegmentHost:
         carried: message.Carried = message.decode(order, message.Carried)
         if carried.state != self._place.state:
             raise _elsewhere("another state")
-        is_ending = self._is_closed or self._segments.is_stopping()
+        may_take = self._segments.may_take() and not self._is_closed
         in_use = len(self._held) + self._segments.count_others()
-        if is_ending or in_use >= self._capacity:
+        if not may_take or in_use >= self._capacity:
             raise _elsewhere("no room")
         await self._drop_own(carried.run)
         taken = await self._segments.take(carried.run)

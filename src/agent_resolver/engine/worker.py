@@ -67,8 +67,11 @@ class Worker:
         """Set once a server that carries runs did not answer for a long time."""
         self.is_stopping = False
         """True once no further run is taken up."""
+        self._has_begun = False
+        """True once runs are driven: a carrier may have been asked to take some up before."""
         # A function and not a value: segments ask it between two waves.
         segments.is_stopping = lambda: self.is_stopping
+        segments.may_take = lambda: self._has_begun and not self.is_stopping
         segments.count_others = self._count_others_now
         segments.report = self._report_of
         segments.report_lost = self._report_lost
@@ -80,6 +83,7 @@ class Worker:
             EngineBroken: The engine cannot be used any more. Every run stays for another worker.
         """
         loop = asyncio.get_running_loop()
+        self._has_begun = True
         while not self.is_stopping:
             # Cleared before the look: a change during the look ends the wait that
             # follows it.
@@ -116,6 +120,7 @@ class Worker:
 
     async def drive(self, run: str) -> None:
         """Take one run up now, however many are driven, and drive it to its next wait; nothing if it is not due."""
+        self._has_begun = True
         task = self._driven.get(run)
         # With an engine that cannot be used, each attempt would count against the run.
         if task is None and self.broken is None:
@@ -133,6 +138,7 @@ class Worker:
             EngineBroken: The engine cannot be used any more. Every run stays for another worker.
             EngineServerAway: The server that carries runs did not answer for a long time.
         """
+        self._has_begun = True
         while not self.is_stopping:
             await self._adopt()
             wait = await self._take_due()
