@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct, structs
 
@@ -60,6 +60,40 @@ class SegmentParts(Struct, frozen=True, kw_only=True):
     telemetry: SegmentTelemetry | None = None
 
 
+class SegmentOwner(Protocol):
+    """What segments ask of the worker that drives them, and what they let it know."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once the process is to end: runs are handed on between two waves."""
+        ...
+
+    @property
+    def may_take(self) -> bool:
+        """False as long as no run is taken up here yet, and once the process is to end."""
+        ...
+
+    def count_others(self) -> int:
+        """The number of runs of other kinds for which this process needs room."""
+        ...
+
+    def report(self, run: str, problem: str) -> None:
+        """Something kept a run from going on for now."""
+        ...
+
+    def report_lost(self, run: str) -> None:
+        """Another process took a run from this one."""
+        ...
+
+    def note_taken(self, row: Run, is_adopted: bool, /) -> None:  # noqa: FBT001 - a hook
+        """A run is taken up; `is_adopted` if a process was lost that had begun the same segment."""
+        ...
+
+    def note_ended(self, row: Run, /) -> None:
+        """A run was brought to its end or to its next wait, or is handed on: its row says which."""
+        ...
+
+
 class Segments:
     """The segments that this process has taken up."""
 
@@ -71,16 +105,8 @@ class Segments:
         self._suspected: dict[str, float] = {}
         """The runs here that may have ended the workers which had them, with the time when each was taken up."""
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
-        self.is_stopping: Callable[[], bool] = lambda: False
-        """True once the process is to end: runs are handed on between two waves."""
-        self.may_take: Callable[[], bool] = lambda: True
-        """False as long as no run is taken up here yet, and once the process is to end."""
-        self.count_others: Callable[[], int] = lambda: 0
-        """The number of runs of other kinds for which this process needs room."""
-        self.report: Callable[[str, str], None] = _report_nothing
-        """Hears of each run that something kept from going on for now, and of the reason."""
-        self.report_lost: Callable[[str], None] = _note_nothing
-        """Hears of each run that another process has taken, from a driver that hears of it through `on_loss`."""
+        self.owner: SegmentOwner
+        """The worker that drives them, which sets it."""
         self.on_loss: Callable[[str], None] = _note_nothing
         """Takes the name of a segment here whose run another process has taken, once that shows in the lease."""
 
@@ -106,6 +132,7 @@ class Segments:
             if taken.is_suspect:
                 self._suspected[run] = now
             self._taken[taken.id] = taken
+            self.owner.note_taken(taken.history.row, bool(taken.executor_before))
             segment = taken.id
             # Each commit of the segment requires the lease, and fails without it. So
             # most drivers need no notice of a loss.
@@ -176,9 +203,10 @@ class Segments:
         if segment in self._taken:
             self.on_loss(segment)
 
-    def note_given_back(self, taken: Taken) -> None:
-        """Note that the end of a segment was written, and with it that the lease was given back."""
+    def note_given_back(self, taken: Taken, row: Run) -> None:
+        """Note that the end of a segment was written, which left this row, and gave the lease back."""
         self._taken.pop(taken.id, None)
+        self.owner.note_ended(row)
 
     async def who(self, taken: Taken) -> Who:
         """The names of starter and worker, for audit records."""
@@ -213,7 +241,7 @@ class Segments:
         message = f"{error}. {error.hint}" if error.hint else str(error)
         who = await self.who(taken)
 
-        def write(transaction: Transaction) -> None:
+        def write(transaction: Transaction) -> Run:
             # Nothing is written about a run that another process has taken since.
             transaction.require(taken.lease)
             # Signals and wishes to cancel may have come since the run was taken up, and
@@ -223,11 +251,12 @@ class Segments:
             # What the run waited for before stays as it was, with its deadlines.
             waits = tuple(each for each in taken.still if each.path not in taken.known)
             problem = Problem(code=CANNOT_ACT, message=message, waits=waits)
-            put_aside(transaction, self._journal, history, problem, who)
+            row = put_aside(transaction, self._journal, history, problem, who)
             release_in(transaction, taken.lease)
+            return row
 
-        await opened.writer.write(write)
-        self.note_given_back(taken)
+        row = await opened.writer.write(write)
+        self.note_given_back(taken, row)
 
 
 class OpenSegment:
@@ -273,7 +302,7 @@ class OpenSegment:
 
     def is_stopping(self) -> bool:
         """True once the process is to end."""
-        return self._segments.is_stopping()
+        return self._segments.owner.is_stopping
 
     def cancelled_course(self) -> Course:
         """The course of the run from the moment on that the wish to cancel was seen."""
@@ -431,7 +460,7 @@ class OpenSegment:
         # Waits of the blueprint that are neither over nor known begin with this entry.
         new_waits = [wait for wait in wave.waits if wait.path not in known]
 
-        def write(transaction: Transaction) -> None:
+        def write(transaction: Transaction) -> Run:
             transaction.require(taken.lease)
             history = journal.read(transaction, taken.run)
             assert history is not None  # noqa: S101 - it is held
@@ -443,12 +472,13 @@ class OpenSegment:
                 if thing.kind == "person":
                     question = question_of(history, wait, thing, journal.clock.now())
                     _ask_person(transaction, history, question, who)
-            row = journal.append(
+            changed = journal.append(
                 transaction,
                 history.row,
                 RunWaiting(segment=taken.segment, waits=tuple(waits)),
             )
-            transaction.put(RUNS, _waiting_row(row, waits))
+            row = _waiting_row(changed, waits)
+            transaction.put(RUNS, row)
             replace_waits(transaction, row.id, waits)
             resolved = resolve(
                 history,
@@ -467,9 +497,10 @@ class OpenSegment:
                 waiting_record(row.id, who, history.started.trace_id, tuple(waits))
             )
             transaction.wake("run", row.id)
+            return row
 
-        await self.writer.write(write)
-        self._segments.note_given_back(taken)
+        row = await self.writer.write(write)
+        self._segments.note_given_back(taken, row)
 
     async def end(self, ended: Ended) -> bool:
         """Write down how the run ended; False if a caller wanted it to be taken back a moment before."""
@@ -486,7 +517,7 @@ class OpenSegment:
             compensated=ended.compensated,
         )
 
-        def write(transaction: Transaction) -> bool:
+        def write(transaction: Transaction) -> Run | None:
             transaction.require(taken.lease)
             row = transaction.get(RUNS, taken.run)
             assert row is not None  # noqa: S101 - it is held
@@ -495,18 +526,18 @@ class OpenSegment:
                 # The row is not sealed: only the journal can ask for the end of a run.
                 if history is not None and history.cancel_seen is not None:
                     # An attempt before this one has written it.
-                    return False
+                    return None
                 if history is not None and history.cancel is not None:
                     seen = see_cancel(transaction, journal, history, taken.segment)
                     transaction.put(RUNS, journal.append(transaction, row, seen))
-                    return False
-            changed = journal.append(transaction, row, RunEnded(result=result))
-            transaction.put(
-                RUNS,
-                structs.replace(
-                    changed, status=ended.status, reason=ended.status, code=ended.code
-                ),
+                    return None
+            changed = structs.replace(
+                journal.append(transaction, row, RunEnded(result=result)),
+                status=ended.status,
+                reason=ended.status,
+                code=ended.code,
             )
+            transaction.put(RUNS, changed)
             drop_waits(transaction, row.id)
             # A run that this one is a step of may go on.
             end_waits(transaction, row.id)
@@ -515,12 +546,13 @@ class OpenSegment:
                 ended_record(row.id, who, taken.history.started.trace_id, result)
             )
             transaction.wake("run", row.id)
-            return True
+            return changed
 
-        has_ended = await self.writer.write(write)
-        if has_ended:
-            self._segments.note_given_back(taken)
-        return has_ended
+        row = await self.writer.write(write)
+        if row is None:
+            return False
+        self._segments.note_given_back(taken, row)
+        return True
 
 
 def _ask_person(
@@ -552,8 +584,4 @@ def _do_nothing() -> None:
 
 
 def _note_nothing(name: str) -> None:
-    """The default: no program listens, and each commit finds out for itself."""
-
-
-def _report_nothing(run: str, problem: str) -> None:
-    """The default: no program listens."""
+    """The default: each commit finds out for itself."""

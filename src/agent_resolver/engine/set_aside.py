@@ -53,8 +53,8 @@ def put_aside(
     history: History,
     problem: Problem,
     who: Who,
-) -> None:
-    """Let a run wait for a person, who says whether it is tried again or given up."""
+) -> Run:
+    """Let a run wait for a person, who says whether it is tried again or given up; returns its row."""
     row = history.row
     now = journal.clock.now()
     # A run can be set aside more than once, each time with a question of its own.
@@ -75,15 +75,16 @@ def put_aside(
     changed = journal.append(
         transaction, row, RunWaiting(segment=segment, waits=waits, code=problem.code)
     )
-    transaction.put(
-        RUNS,
-        structs.replace(changed, status="waiting", waits_for=action, code=problem.code),
+    waiting = structs.replace(
+        changed, status="waiting", waits_for=action, code=problem.code
     )
+    transaction.put(RUNS, waiting)
     replace_waits(transaction, row.id, waits)
     transaction.append(
         set_aside_record(row.id, who, history.started.trace_id, problem.code, action)
     )
     transaction.wake("run", row.id)
+    return waiting
 
 
 def put_aside_damaged(

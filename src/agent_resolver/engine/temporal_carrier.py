@@ -39,7 +39,7 @@ from agent_resolver.engine.temporal_deployment import (
     require_one_machine,
     set_current_version,
 )
-from agent_resolver.engine.temporal_host import SegmentHost, Watch
+from agent_resolver.engine.temporal_host import SegmentHost
 from agent_resolver.engine.temporal_place import TemporalPlace
 from agent_resolver.engine.temporal_workflow import BlueprintWorkflow
 from agent_resolver.registry.port import Seal
@@ -128,7 +128,6 @@ class TemporalCarrier:
         place: TemporalPlace,
         seal: Seal,
         build: str = message.BUILD_ID,
-        watch: Watch | None = None,
     ) -> None:
         """Not open yet.
 
@@ -136,12 +135,10 @@ class TemporalCarrier:
             place: The server, and the names of this project there.
             seal: Seals everything that the server keeps.
             build: The version of the workflow's order; workflows of another one do not go on here.
-            watch: Hears of segments that begin and end here.
         """
         self._place = place
         self._seal = seal
         self._build = build
-        self._watch = watch
         self._client: Client | None = None
         self._host: SegmentHost | None = None
         self._segments: Segments | None = None
@@ -165,7 +162,7 @@ class TemporalCarrier:
         codec = SealedCodec(store, self._seal, f"{place.queue}/")
         self._segments = segments
         self._client = client = await connect(place, sealed_converter(codec), identity)
-        self._host = host = SegmentHost(segments, place, capacity, self._watch)
+        self._host = host = SegmentHost(segments, place, capacity)
         await self._answered(require_namespace(client))
         # One worker listens to the queue of the project, and one to the queue of this
         # process alone.
@@ -370,7 +367,7 @@ class TemporalCarrier:
         )
 
     def _is_stopping(self) -> bool:
-        return self._segments is not None and self._segments.is_stopping()
+        return self._segments is not None and self._segments.owner.is_stopping
 
     async def _look(self, run: str) -> _Look:
         if self._segments is None:

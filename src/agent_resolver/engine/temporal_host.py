@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -37,8 +37,6 @@ _FULL_SECONDS: Final = 0.5
 _BUSY_SECONDS: Final = 1.0
 _LEAST_SECONDS: Final = 0.2
 """How long a run rests at least that was not taken up, so that nothing turns in a circle."""
-Watch = Callable[[str, Literal["begun", "ended"]], Awaitable[None]]
-"""Takes the id of a run whose segment begins or ends in this process."""
 
 
 class _Held:
@@ -99,7 +97,6 @@ class SegmentHost:
         segments: Segments,
         place: TemporalPlace,
         capacity: int,
-        watch: Watch | None,
     ) -> None:
         """Nothing is open yet.
 
@@ -107,7 +104,6 @@ class SegmentHost:
             segments: Takes runs up.
             place: The names of this project on the server.
             capacity: The most runs that it has at once.
-            watch: Hears of segments that begin and end.
         """
         self._segments = segments
         self._journal = segments.journal
@@ -115,7 +111,6 @@ class SegmentHost:
         self.queue = f"{place.queue}/{self._journal.store.owner}"
         """The queue that only this process listens to."""
         self._capacity = capacity
-        self._watch = watch
         self._held: dict[str, _Held] = {}
         self._changed = asyncio.Event()
         self._has_lost = asyncio.Event()
@@ -158,7 +153,9 @@ class SegmentHost:
     def report(self, problem: str) -> None:
         """Let the operator know why an activity of a run fails that is under way here."""
         workflow = activity.info().workflow_id or ""
-        self._segments.report(workflow.removeprefix(f"{self._place.queue}/"), problem)
+        self._segments.owner.report(
+            workflow.removeprefix(f"{self._place.queue}/"), problem
+        )
 
     # Activities -----------------------------------------------------------------------
 
@@ -169,8 +166,9 @@ class SegmentHost:
         carried: message.Carried = message.decode(order, message.Carried)
         if carried.state != self._place.state:
             raise _elsewhere("another state")
-        may_take = self._segments.may_take() and not self._is_closed
-        in_use = len(self._held) + self._segments.count_others()
+        owner = self._segments.owner
+        may_take = owner.may_take and not self._is_closed
+        in_use = len(self._held) + owner.count_others()
         if not may_take or in_use >= self._capacity:
             raise _elsewhere("no room")
         await self._drop_own(carried.run)
@@ -184,8 +182,6 @@ class SegmentHost:
             raise
         held = self._held[taken.id] = _Held(opened)
         held.used_at = asyncio.get_running_loop().time()
-        if self._watch is not None:
-            await self._watch(taken.run, "begun")
         return self._begun(taken)
 
     @activity.defn(name=message.CALL)
@@ -333,7 +329,7 @@ class SegmentHost:
             return
         if not held.is_lost:
             held.is_lost = True
-            self._segments.report_lost(held.opened.taken.run)
+            self._segments.owner.report_lost(held.opened.taken.run)
         self._has_lost.set()
 
     async def close(self) -> None:
@@ -383,8 +379,6 @@ class SegmentHost:
             await self._segments.finish(held.opened, ending)
         finally:
             await self._segments.give_back(taken)
-            if self._watch is not None:
-                await self._watch(taken.run, "ended")
             # The old event wakes all that wait now; later ones wait for the next
             # change.
             changed, self._changed = self._changed, asyncio.Event()

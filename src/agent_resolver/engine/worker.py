@@ -14,7 +14,7 @@ from agent_resolver.engine.segment import Segments
 from agent_resolver.engine.taking import Taken
 from agent_resolver.registry.call import place_of
 from agent_resolver.schema.errors import ResolverError
-from agent_resolver.schema.state import LEASES, RUNS, WAITS
+from agent_resolver.schema.state import LEASES, RUNS, WAITS, Run
 from agent_resolver.storage.errors import FileError, LeaseLost
 from agent_resolver.storage.gone import find_gone
 from agent_resolver.storage.lease import lease_name
@@ -47,6 +47,10 @@ class Worker:
         """Hears of runs that were not driven to their next wait; others go on with them."""
         self.note_lost: Callable[[str], None] = _note_nothing
         """Hears of each run that another process took from this one, because its lease had run out."""
+        self.note_taken: Callable[[Run, bool], None] = _note_no_run
+        """Hears of each run that is taken up here; True if another process had begun the same segment."""
+        self.note_ended: Callable[[Run], None] = _note_no_run
+        """Hears of each run that is brought to its end or to its next wait here, or is handed on."""
         self.count_others: Callable[[], int] = _count_none
         """The number of runs of other kinds for which this process needs room."""
         self._journal = journal
@@ -69,12 +73,7 @@ class Worker:
         """True once no further run is taken up."""
         self._has_begun = False
         """True once runs are driven: a carrier may have been asked to take some up before."""
-        # A function and not a value: segments ask it between two waves.
-        segments.is_stopping = lambda: self.is_stopping
-        segments.may_take = lambda: self._has_begun and not self.is_stopping
-        segments.count_others = self._count_others_now
-        segments.report = self._report_of
-        segments.report_lost = self._report_lost
+        segments.owner = self
 
     async def run(self) -> None:
         """Drive runs until `stop` is called; then finish the calls that run, hand the runs on, and end.
@@ -104,6 +103,11 @@ class Worker:
         """Take up no further run. Those that run are handed on after their present wave."""
         self.is_stopping = True
         self._changed.set()
+
+    @property
+    def may_take(self) -> bool:
+        """True while runs are taken up."""
+        return self._has_begun and not self.is_stopping
 
     @property
     def count(self) -> int:
@@ -339,7 +343,7 @@ class Worker:
             self.broken = error
             self.stop()
         except LeaseLost:
-            self._report_lost(run)
+            self.report_lost(run)
         except EngineServerAway as error:
             self._away = error
             self.report(run, str(error))
@@ -353,15 +357,7 @@ class Worker:
             self.report(run, f"{type(error).__name__}{place_of(error)}")
         return None
 
-    def _count_others_now(self) -> int:
-        # Not `count_others` itself, which the program sets later.
-        return self.count_others()
-
-    def _report_of(self, run: str, problem: str) -> None:
-        # As above.
-        self.report(run, problem)
-
-    def _report_lost(self, run: str) -> None:
+    def report_lost(self, run: str) -> None:
         """Count and report a run that another process took from this one."""
         self.note_lost(run)
         self.report(run, str(LeaseLost(lease_name(run))))
@@ -373,6 +369,10 @@ def _report_nothing(run: str, problem: str) -> None:
 
 def _note_nothing(run: str) -> None:
     """The default: no program counts."""
+
+
+def _note_no_run(*_: object) -> None:
+    """The default: no program listens."""
 
 
 def _count_none() -> int:

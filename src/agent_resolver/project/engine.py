@@ -7,10 +7,10 @@ other: the engine is given `ToolRegistry.call`, and the registry is given tools 
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
@@ -45,10 +45,6 @@ _SQLITE: Final = "sqlite:"
 _MAX_CERTIFICATE_BYTES: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
-Moment = Literal["begun", "adopted", "ended"]
-SegmentWatch = Callable[[str, Moment], Awaitable[None]]
-"""Takes the id of a run whose segment begins or ends in this process; `adopted` if another process had begun it."""
-
 
 class EngineUse(Struct, frozen=True, kw_only=True):
     """The use that a process makes of its engine."""
@@ -62,7 +58,6 @@ class EngineUse(Struct, frozen=True, kw_only=True):
     """True if runs are driven whatever blueprints the settings name now: each keeps the one that it began with."""
     is_host: bool = False
     """True for a process that drives runs until it is stopped. With Temporal, all others leave runs to these."""
-    watch: SegmentWatch | None = None
 
 
 def blueprint_journal(session: Session) -> BlueprintJournal:
@@ -136,28 +131,24 @@ async def open_engine(
 
 
 def _driver_of(session: Session, use: EngineUse) -> Driver | Carrier:
-    driver: Driver
     match session.config.engine.kind:
+        case "temporal" if use.is_host:
+            return _temporal_carrier(session)
         case "temporal":
-            return (
-                _temporal_carrier(session, use.watch)
-                if use.is_host
-                else LeftToWorkers(session.store)
-            )
+            return LeftToWorkers(session.store)
         case "memory":
-            driver = MemoryDriver()
+            return MemoryDriver()
         case "dbos":
-            driver = _SharingDriver(
+            return _SharingDriver(
                 session.shared("engine", lambda: _ProcessDriver(session))
             )
-    return _WatchedDriver(driver, use.watch) if use.watch else driver
 
 
-def _temporal_carrier(session: Session, watch: SegmentWatch | None) -> Carrier:
+def _temporal_carrier(session: Session) -> Carrier:
     # Only now, since it imports Temporal, which only workers need.
     from agent_resolver.engine.temporal_carrier import TemporalCarrier
 
-    return TemporalCarrier(temporal_place(session), session.seal, watch=watch)
+    return TemporalCarrier(temporal_place(session), session.seal)
 
 
 def temporal_place(session: Session) -> TemporalPlace:
@@ -248,32 +239,6 @@ def _place_of(session: Session) -> "EnginePlace":
     if isinstance(place, PostgresPlace):
         return EngineSchema(place.address)
     return EngineFile(session.engine_path)
-
-
-class _WatchedDriver:
-    """A driver that reports which runs it drives."""
-
-    def __init__(self, driver: Driver, watch: SegmentWatch) -> None:
-        self._driver = driver
-        self._watch = watch
-        self.open = driver.open
-        self.close = driver.close
-
-    async def drive(self, segment: str) -> None:
-        """Drive a segment to its end."""
-        await self._report(segment, "begun")
-        await self._driver.drive(segment)
-        await self._report(segment, "ended")
-
-    async def take_over(self, segment: str, executor: str) -> None:
-        """Drive a segment to its end that another executor, which is gone, may have begun."""
-        await self._report(segment, "adopted")
-        await self._driver.take_over(segment, executor)
-        await self._report(segment, "ended")
-
-    async def _report(self, segment: str, moment: Moment) -> None:
-        run, _, _ = segment.rpartition(":")
-        await self._watch(run, moment)
 
 
 class _ProcessDriver:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -113,7 +113,6 @@ async def open_worker(
                 capacity=use.capacity,
                 is_worker=True,
                 is_host=True,
-                watch=worker.note_segment,
             )
             opening = open_tools(
                 session,
@@ -174,6 +173,8 @@ class ProjectWorker:
         self._blueprints = blueprints
         blueprints.report = self._use.watch.note_problem
         blueprints.note_lost = lambda _: self._count_lost("blueprint")
+        blueprints.note_taken = self._note_taken
+        blueprints.note_ended = self._note_ended
         # A kind of runs that has none driven here is left room for one.
         blueprints.count_others = lambda: max(len(self._driven), int(self._is_behind))
 
@@ -390,9 +391,7 @@ class ProjectWorker:
 
     async def _drive(self, listed: ListedRun) -> None:
         row = listed.row
-        is_adopted = listed.status == "interrupted"
-        self.counts.note_taken(row.kind, is_adopted=is_adopted)
-        self._use.watch.note_taken(row, is_adopted=is_adopted)
+        self._note_taken(row, listed.status == "interrupted")
         try:
             caller = await self._use.identity.caller()
             if not await self._works[row.kind].drive(listed, caller):
@@ -424,8 +423,7 @@ class ProjectWorker:
         self._reported.pop(row.id, None)
         if row.changed_at == before.changed_at:
             self._leave(row, "", _ANSWER_SECONDS)
-        self.counts.note_ended(row)
-        self._use.watch.note_ended(row)
+        self._note_ended(row)
 
     async def _note_refusal(self, row: Run, error: ResolverError) -> None:
         """Say why a run cannot go on here, unless another worker was quicker."""
@@ -447,25 +445,13 @@ class ProjectWorker:
     def _count_lost(self, kind: RunKind) -> None:
         self.counts.lost[kind] += 1
 
-    async def note_segment(
-        self, run: str, moment: Literal["begun", "adopted", "ended"]
-    ) -> None:
-        """Hear from the engine that it drives a run of a blueprint."""
-        try:
-            row = await self._store.read(lambda snapshot: snapshot.get(RUNS, run))
-        except (FileError, OSError):
-            # The run itself meets the same problem, and reports it.
-            self.counts.state_errors += 1
-            return
-        if row is None:
-            return
-        if moment == "ended":
-            self.counts.note_ended(row)
-            self._use.watch.note_ended(row)
-        else:
-            is_adopted = moment == "adopted"
-            self.counts.note_taken("blueprint", is_adopted=is_adopted)
-            self._use.watch.note_taken(row, is_adopted=is_adopted)
+    def _note_taken(self, row: Run, is_adopted: bool) -> None:  # noqa: FBT001 - as the engine says it
+        self.counts.note_taken(row.kind, is_adopted=is_adopted)
+        self._use.watch.note_taken(row, is_adopted=is_adopted)
+
+    def _note_ended(self, row: Run) -> None:
+        self.counts.note_ended(row)
+        self._use.watch.note_ended(row)
 
     # Being there ----------------------------------------------------------------------
 
