@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -98,6 +98,12 @@ class DyingHost:
     def __init__(self, carrier: Any, death: Death) -> None:
         self._carrier, self._death = carrier, death
         self.carry, self.settle, self.close = carrier.carry, carrier.settle, carrier.close
+
+    @property
+    def open_runs(self) -> Collection[str]:
+        """The runs that are open in this process."""
+        runs: Collection[str] = self._carrier.open_runs
+        return runs
 
     async def open(self, segments: Segments, capacity: int) -> None:
         """Open the carrier, with segments whose calls are watched."""
