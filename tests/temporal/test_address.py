@@ -12,13 +12,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import Struct
+from temporalio.client import Client
 
-from agent_resolver.engine import EngineRefused, EngineUnreachable, RunResult
+from agent_resolver.engine import EngineRefused, EngineUnreachable, RunResult, temporal_client
 from tests.certificate import authority, pem_of_certificate, pem_of_key, unsigned
 from tests.engine.stage import Stage, blueprint
 from tests.loopback import free_port
 from tests.temporal.places import carrier_for
-from tests.temporal.working import STEPS
+from tests.temporal.working import STEPS, fail_first
 from tests.temporal_server import TemporalServer
 
 
@@ -64,6 +65,31 @@ def test_a_server_that_is_not_there_is_named_in_plain_words(server: TemporalServ
 
     assert str(error) == f"The Temporal server at `{address}` cannot be used: nothing listens there"
     assert "engine.address" in error.hint
+
+
+STARTING = (
+    "Failed client connect: `get_system_info` call error after connection: Status { code: Unavailable, "
+    'message: "Frontend is not healthy yet", metadata: MetadataMap { headers: {"content-type": "application/grpc"} }, '
+    "source: None }"
+)
+"""What the library says of a server that was started a moment ago."""
+
+
+def test_a_worker_waits_for_a_server_that_is_still_starting(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_first(monkeypatch, Client, "connect", RuntimeError(STARTING), RuntimeError(STARTING))
+
+    asyncio.run(works(server, tmp_path))
+
+
+def test_a_server_that_never_gets_ready_is_named(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(temporal_client, "CONNECT_SECONDS", 1.0)
+    fail_first(monkeypatch, Client, "connect", *[RuntimeError(STARTING)] * 100)
+
+    assert "it was not ready in 1 seconds" in str(problem_of(server, tmp_path))
 
 
 def test_a_name_can_stand_for_the_host(server: TemporalServer, tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def fail_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *errors:
     """Let the first calls of a method fail."""
     real, left = getattr(owner, name), list(errors)
 
-    async def attempt(self: Any, *arguments: Any) -> Any:
+    async def attempt(*arguments: Any, **named: Any) -> Any:
         if left:
             raise left.pop(0)
-        return await real(self, *arguments)
+        return await real(*arguments, **named)
 
     monkeypatch.setattr(owner, name, attempt)

@@ -14,6 +14,7 @@ from agent_resolver.engine.temporal_log import quiet_runtime
 from agent_resolver.engine.temporal_place import TemporalPlace
 
 CONNECT_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.2
 _PROBLEM_LENGTH: Final = 200
 _MAX_PORT: Final = 65_535
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):([0-9]{1,5})")
@@ -23,6 +24,8 @@ _NO_TEMPORAL: Final = (
 )
 _STATUS: Final = re.compile(r'Status \{ code: (\w+), message: "([^"]*)"')
 """How the library's message has the answer of a server that refused."""
+_STARTING: Final = "Frontend is not healthy yet"
+"""What a server says that listens, and is not ready yet."""
 _PLAIN_WORDS: Final = (
     ("dns error", "its name is not known here"),
     ("ConnectionRefused", "nothing listens there"),
@@ -51,25 +54,40 @@ async def connect(
         EngineUnreachable: The address is not one, or there is no such server.
     """
     _require_address(place.address)
-    connecting = Client.connect(
-        place.address,
-        namespace=place.namespace,
-        data_converter=converter,
-        identity=identity,
-        api_key=place.api_key or None,
-        tls=TLSConfig(server_root_ca_cert=place.root_certificate)
-        if place.root_certificate
-        else place.is_encrypted,
-        runtime=quiet_runtime(),
-    )
     try:
-        return await asyncio.wait_for(connecting, CONNECT_SECONDS)
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await _connect_once_started(place, converter, identity)
     except TimeoutError:
         raise EngineUnreachable(
-            place.address, f"no answer in {CONNECT_SECONDS:.0f} seconds"
+            place.address, f"it was not ready in {CONNECT_SECONDS:.0f} seconds"
         ) from None
     except (RuntimeError, ValueError) as error:
         raise EngineUnreachable(place.address, plain_words(str(error))) from None
+
+
+async def _connect_once_started(
+    place: TemporalPlace,
+    converter: DataConverter,
+    identity: str,
+) -> Client:
+    """A client of the server, which may have been started at the same time as this process."""
+    while True:
+        try:
+            return await Client.connect(
+                place.address,
+                namespace=place.namespace,
+                data_converter=converter,
+                identity=identity,
+                api_key=place.api_key or None,
+                tls=TLSConfig(server_root_ca_cert=place.root_certificate)
+                if place.root_certificate
+                else place.is_encrypted,
+                runtime=quiet_runtime(),
+            )
+        except RuntimeError as error:
+            if _STARTING not in str(error):
+                raise
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def words_of(error: RPCError) -> str:
