@@ -15,7 +15,7 @@ class CutLine:
         self._server_port = server_port
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
-        self._is_armed = self._is_passed_on = self._is_for_good = False
+        self._is_armed = self._is_passed_on = self._is_for_good = self._is_silent = False
         self.cuts = 0
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
@@ -31,9 +31,15 @@ class CutLine:
         for each in self._open:
             each.close()
 
-    def cut_at_commit(self, *, is_passed_on: bool, is_for_good: bool = False) -> None:
-        """Cut the line with the next commit: before the server hears of it, or before the client hears the answer."""
-        self._is_passed_on, self._is_for_good = is_passed_on, is_for_good
+    def cut_at_commit(self, *, is_passed_on: bool, is_for_good: bool = False, is_silent: bool = False) -> None:
+        """Cut the line with the next commit: before the server hears of it, or before the client hears the answer.
+
+        Args:
+            is_passed_on: True if the server commits.
+            is_for_good: True if no later line is passed on either.
+            is_silent: True if the line stays open, and nothing comes any more: the server hangs.
+        """
+        self._is_passed_on, self._is_for_good, self._is_silent = is_passed_on, is_for_good, is_silent
         self._is_armed = True
 
     def _accept(self) -> None:
@@ -58,6 +64,8 @@ class CutLine:
                         # The answer comes, and is not passed on: the server has committed.
                         server.sendall(content)
                         return
+                    if self._is_silent:
+                        return
                     break
                 server.sendall(content)
         _end(client, server)
@@ -65,6 +73,8 @@ class CutLine:
     def _to_client(self, client: socket.socket, server: socket.socket, cut: threading.Event) -> None:
         with suppress(OSError):
             while content := server.recv(65536):
+                if cut.is_set() and self._is_silent:
+                    return
                 if cut.is_set():
                     break
                 client.sendall(content)

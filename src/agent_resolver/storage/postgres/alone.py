@@ -46,6 +46,7 @@ def alone_in(
                 raise StateInUse(address.name)
             time.sleep(_PAUSE_SECONDS)
         connection.run(_LONG_WORK)
+        connection.bound_waits()
         yield connection
     except psycopg.Error as error:
         raise UnreadableFile(

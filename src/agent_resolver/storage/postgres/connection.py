@@ -4,10 +4,11 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors, pq
+from psycopg.abc import PQGen
 
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.postgres.address import PostgresAddress, Unencrypted
@@ -21,6 +22,9 @@ _FIXED: Final = f"""
     SELECT pg_advisory_lock_shared({LOCKS}, {IN_USE});
 """
 _STARTED: Final = "SELECT backend_start FROM pg_stat_activity WHERE pid = ?"
+_STATEMENT_SECONDS: Final = (
+    "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
+)
 # A process that stops in the middle of a transaction loses it, before those that wait
 # for its rows give up.
 _BOUNDS: Final = {
@@ -32,9 +36,14 @@ _BOUNDS: Final = {
     "tcp_keepalives_count": "3",
 }
 """Settings of a session, each of which the `options` of an address may replace."""
+_ANSWER_SECONDS: Final = 30.0
+"""How much longer than it allows a statement the server may take to say anything, before it counts as hanging."""
+_POLL_SECONDS: Final = 0.1
+"""How often a wait looks whether the program was interrupted, as psycopg does."""
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
 _AGAIN: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+_Result = TypeVar("_Result")
 
 
 class UnreachableState(UnreadableFile):
@@ -58,13 +67,44 @@ class StateHeldAlone(UnreadableFile):
         )
 
 
+class NoAnswer(psycopg.OperationalError):
+    """The server has not answered, though it was to end the statement itself long ago: it hangs."""
+
+
+class _BoundedSession(psycopg.Connection[Any]):
+    """A session on which no statement waits for ever, also where the server hangs and its machine does not."""
+
+    longest_wait: float | None = _ANSWER_SECONDS
+    """The most seconds between a statement and its answer; None if it may take any time."""
+
+    def wait(
+        self,
+        gen: PQGen[_Result],
+        interval: float = _POLL_SECONDS,
+        timeout: float | None = None,
+    ) -> _Result:
+        """Do a part of the conversation with the server; the session ends if it does not answer."""
+        bound = self.longest_wait if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, bound)
+        except psycopg.OperationalError as error:
+            # After any other error, the statement is over or the connection is.
+            is_unanswered = (
+                self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE
+            )
+            if timeout is not None or not is_unanswered:
+                raise
+            self.close()
+            raise NoAnswer(f"no answer within {bound:.0f} seconds") from error
+
+
 class PostgresConnection:
     """Runs statements of the adapters; `?` marks the place of a value."""
 
     IntegrityError = psycopg.IntegrityError
     DataError = psycopg.DataError
 
-    def __init__(self, raw: "psycopg.Connection[Any]") -> None:
+    def __init__(self, raw: _BoundedSession) -> None:
         self.raw = raw
         self.process = raw.info.backend_pid
         """The id of the server's process for this connection."""
@@ -85,6 +125,11 @@ class PostgresConnection:
     def run(self, script: str) -> SqlCursor:
         """Run statements without values, all with one message to the server."""
         return self.raw.execute(script.encode(), prepare=False)
+
+    def bound_waits(self) -> None:
+        """Let each later statement wait little longer for its answer than the server lets it run."""
+        seconds = float(self.execute(_STATEMENT_SECONDS).fetchone()[0])
+        self.raw.longest_wait = seconds + _ANSWER_SECONDS if seconds else None
 
     @property
     def is_lost(self) -> bool:
@@ -118,7 +163,7 @@ def connect(address: PostgresAddress) -> PostgresConnection:
         Unencrypted: The server is on another machine, and does not encrypt.
         StateHeldAlone: Another process has the state to itself.
     """
-    raw: psycopg.Connection[Any] = psycopg.connect(
+    raw = _BoundedSession.connect(
         **address.parameters,  # type: ignore[arg-type]
         autocommit=True,
     )
@@ -131,7 +176,10 @@ def connect(address: PostgresAddress) -> PostgresConnection:
             for name, value in _BOUNDS.items()
             if name not in chosen
         ]
-        connection.run("".join((*bounds, _FIXED)))
+        connection.run("".join(bounds))
+        # The next statements may have to wait for a lock, within the bounds just set.
+        connection.bound_waits()
+        connection.run(_FIXED)
     except errors.LockNotAvailable:
         raw.close()
         raise StateHeldAlone(address.name) from None

@@ -13,6 +13,7 @@ from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import (
+    NoAnswer,
     PostgresConnection,
     UnreachableState,
     connect_within,
@@ -201,6 +202,7 @@ class PostgresDatabase(StoreDatabase):
         self, connection: PostgresConnection, error: BaseException
     ) -> None:
         """Raise an error of Postgres in our words; return for any other."""
+        self._refuse_hanging(error)
         if connection.is_lost:
             # The next transaction makes another one.
             raise DoAgain(UnreachableState(self.path, _as_exception(error))) from error
@@ -209,6 +211,11 @@ class PostgresDatabase(StoreDatabase):
             raise DoAgain(UnreadableFile(self.path, problem)) from error
         if isinstance(error, psycopg.Error):
             raise self._unusable(error) from error
+
+    def _refuse_hanging(self, error: BaseException) -> None:
+        """Raise if the server hangs: each further attempt would wait as long again."""
+        if is_caused_by(error, NoAnswer):
+            raise UnreachableState(self.path, _as_exception(error)) from error
 
     def _was_committed(
         self,
@@ -311,6 +318,7 @@ class PostgresDatabase(StoreDatabase):
             connection.run("COMMIT")
         except BaseException as error:
             connection.undo()
+            self._refuse_hanging(error)
             if connection.is_lost:
                 raise DoAgain(
                     UnreachableState(self.path, _as_exception(error))
@@ -330,6 +338,7 @@ class PostgresDatabase(StoreDatabase):
         if self._reading is None or self._reading.is_lost:
             self._reading = self._connected(seconds)
             self._reading.run(_LONGEST_LOOK)
+            self._reading.bound_waits()
         return self._reading
 
     def _connected(self, seconds: float) -> PostgresConnection:
