@@ -84,14 +84,3 @@ def test_a_file_without_certificates_leaves_no_connection_in_the_clear(
 def test_a_file_of_certificates_that_is_not_there_is_missed(place: Place) -> None:
     with pytest.raises(FileError, match=r"ca\.pem"):
         place('ca_file = "ca.pem"')
-
-
-def test_machines_with_one_database_meet_whatever_their_password(place: Place) -> None:
-    one = place(AGENT_STATE_URL="postgresql://ada:secret@db.example/state?connect_timeout=5")
-    other = place(AGENT_STATE_URL="postgresql://ada:changed@db.example/state")
-    elsewhere = place(AGENT_STATE_URL="postgresql://ada:secret@db.example/other")
-
-    assert one.is_shared
-    assert (one.queue, one.state) == (other.queue, other.state)
-    assert one.queue != elsewhere.queue
-    assert one.state in one.queue

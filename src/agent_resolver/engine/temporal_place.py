@@ -51,7 +51,7 @@ def place_of(
     Args:
         address: That of the server.
         project: The name of the project.
-        location: Where its state is: a path, or the address of a database without its password.
+        location: What tells its state from every other: its path on this machine, or the name of a database.
         is_shared: True if processes of several machines can use the state.
         namespace: The server's word for what is kept apart there.
     """

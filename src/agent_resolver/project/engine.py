@@ -6,7 +6,6 @@ other: the engine is given `ToolRegistry.call`, and the registry is given tools 
 
 import asyncio
 import os
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -41,7 +40,6 @@ _PACKAGE: Final = "dbos"
 _TEMPORAL: Final = ("temporalio", "temporal")
 """The package that the workers of a project on Temporal need, and the extra that brings it."""
 _TEMPORAL_ADDRESS: Final = "127.0.0.1:7233"
-_SQLITE: Final = "sqlite:"
 _MAX_CERTIFICATE_BYTES: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
@@ -157,7 +155,7 @@ def temporal_place(session: Session) -> TemporalPlace:
     Raises:
         EngineRefused: The variable with its key is not set, or the file with its certificates has none.
         UntrustedFolder: A file chose the server, and no person trusts its folder.
-        UnreadableFile: The file with its certificates cannot be read.
+        UnreadableFile: The file with its certificates cannot be read, or the state cannot be reached.
     """
     # The author of the file could send the runs of the project, and the key for the
     # server, to any address.
@@ -169,19 +167,16 @@ def temporal_place(session: Session) -> TemporalPlace:
     ):
         session.require_trust("its settings name the server that carries its runs")
     engine = session.config.engine
-    url = session.config.state.url
-    is_shared = not url.startswith(_SQLITE)
-    # A password may be in the address of a database: it must not become a part of a
-    # name, not even of its digest.
-    location = (
-        re.sub("//[^@/]*@", "//", url).partition("?")[0]
-        if is_shared
-        else os.path.realpath(session.state_path)
-    )
+    # To ask a database for its name means to connect to it.
+    session.require_trust_in_state()
+    state = session.state_place
     # Not the name of an agent: all workers of the project meet under this one.
     project = session.config.project.name or os.path.basename(session.root)
     place = place_of(
-        engine.address or _TEMPORAL_ADDRESS, project, location, is_shared=is_shared
+        engine.address or _TEMPORAL_ADDRESS,
+        project,
+        state.identity(),
+        is_shared=state.is_outside,
     )
     api_key = _api_key_of(session)
     certificate = _certificates_of(session)

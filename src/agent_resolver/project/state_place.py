@@ -51,6 +51,10 @@ class StatePlace(Protocol):
         """True if there is a state: looking at what is not there must not make it."""
         ...
 
+    def identity(self) -> str:
+        """What tells this state from every other one that processes here could mean: no secret is a part of it."""
+        ...
+
     def open(self, keys: "KeyRing") -> "ProjectStore":
         """Open the state, making it if it is not there."""
         ...
@@ -82,6 +86,10 @@ class SqlitePlace:
     def is_there(self) -> bool:
         """True if there is a state file."""
         return os.path.exists(self.name)
+
+    def identity(self) -> str:
+        """The real path."""
+        return os.path.realpath(self.name)
 
     def open(self, keys: "KeyRing") -> "ProjectStore":
         """Open the state file, making it if it is not there."""
@@ -160,6 +168,18 @@ class PostgresPlace:
         from agent_resolver.storage.postgres.store import has_state
 
         return has_state(address)
+
+    def identity(self) -> str:
+        """What the server itself says: one database has many addresses, and one address means many databases.
+
+        Raises:
+            UnreachableState: It cannot be reached.
+        """
+        # As above: the address comes before the import.
+        address = self.address
+        from agent_resolver.storage.postgres.store import database_identity
+
+        return database_identity(address)
 
     def open(self, keys: "KeyRing") -> "ProjectStore":
         """Connect, and make the tables if they are not there."""

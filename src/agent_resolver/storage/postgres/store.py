@@ -6,7 +6,10 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+import psycopg
+
 from agent_resolver.storage.clock import system_time
+from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.key_ring import KeyRing
 from agent_resolver.storage.port import Result, Snapshot
 from agent_resolver.storage.postgres.address import PostgresAddress
@@ -137,6 +140,31 @@ class PostgresStore(SqlStore):
 
     def _give_up_name(self) -> None:
         self._watch.close()
+
+
+_IDENTITY: Final = """
+    SELECT system_identifier, pg_database.oid FROM pg_control_system(), pg_database
+    WHERE datname = current_database()
+"""
+
+
+def database_identity(address: PostgresAddress) -> str:
+    """A name that no other database has, by whatever host, user or parameters it is reached.
+
+    A copy on another server has another one, so that two copies of a state are never taken for one.
+
+    Raises:
+        UnreadableFile: The server cannot be reached, or does not tell this user.
+    """
+    connection = connect_within(address, 0)
+    try:
+        server, database = connection.execute(_IDENTITY).fetchone()
+    except psycopg.Error as error:
+        problem = f"does not say which database it is: {' '.join(str(error).split())}"
+        raise UnreadableFile(address.name, problem) from error
+    finally:
+        connection.close()
+    return f"{server}/{database}"
 
 
 def has_state(address: PostgresAddress) -> bool:
