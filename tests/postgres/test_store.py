@@ -1,6 +1,7 @@
 """What only a state in Postgres has: a server that fails, peers that stop, and roles that may only look."""
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.schema import PENDING, RUNS
 from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, Transaction, UnreadableFile, trail_faults
+from agent_resolver.storage.postgres.lock import OWNERS
 from tests.postgres.cut_line import CutLine
 from tests.postgres.harness import InPostgres
 from tests.postgres_server import PostgresServer, postgres_server
@@ -167,6 +169,57 @@ def test_after_a_restart_of_the_server_a_process_that_lives_is_not_gone() -> Non
 
                 assert not store.is_gone(owner), "it has had no time to come back"
                 assert do(store.claim("run/1", 60)) is None
+
+
+def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone() -> None:
+    """Such as that of one process of the server, which the system ends when memory runs out."""
+    with postgres_server() as server:
+        url = server.new_database()
+        with opened(url) as store:
+            holder = InPostgres(url)
+            claiming = """
+                asyncio.run(store.claim("run/1", 3600))
+                print(store.owner, flush=True)
+                sys.stdin.read()
+                """
+            with holder.process(claiming) as process:
+                owner = printed(process)
+                assert not store.is_gone(owner)
+                process.send_signal(signal.SIGSTOP)
+                try:
+                    end_by_crash(url)
+                    assert eventually(lambda: is_held(url, store.owner)), "this one has come back"
+                    assert not is_held(url, owner)
+                    assert not store.is_gone(owner), "it has had no time to come back"
+                    assert do(store.claim("run/1", 60)) is None
+                finally:
+                    process.send_signal(signal.SIGCONT)
+                assert eventually(lambda: is_held(url, owner))
+                process.kill()
+                process.wait()
+                assert eventually(lambda: store.is_gone(owner)), "it came back, and has ended since"
+
+
+def end_by_crash(url: str) -> None:
+    """Kill one process of the server, which then ends all others and begins again."""
+    with psycopg.connect(url) as connection:
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+
+
+def is_held(url: str, owner: str) -> bool:
+    """True if a process of this name holds its lock; False also while the server does not answer."""
+    looking = """
+        SELECT EXISTS (
+            SELECT FROM pg_locks JOIN agent_resolver.owner ON objid = number
+            WHERE locktype = 'advisory' AND classid = %s::bigint::oid AND name = %s
+        )
+    """
+    try:
+        with psycopg.connect(url) as connection:
+            [(found,)] = connection.execute(looking, (OWNERS, owner)).fetchall()
+            return bool(found)
+    except psycopg.OperationalError:
+        return False
 
 
 # Several processes ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from agent_resolver.storage.sql.store import OWNERS_IN_USE
 
 _GRACE_SECONDS: Final = 30
 """How long a process may take to come back after the server was started again."""
+_BEHIND_SECONDS: Final = 10
+"""How much later than this process another one may connect again; between two attempts are two seconds at most."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 _IS_HELD: Final = f"""
@@ -33,14 +35,24 @@ _IS_HELD: Final = f"""
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )
 """  # noqa: S608 - our own number
-# A server that was started again has lost the locks of processes that are there, until
-# they have connected again.
+# A server loses all sessions at once when it is started again, and also when one of its
+# processes crashes. Both times it begins its statistics again.
+_EPOCH: Final = (
+    "greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
+)
+# In another epoch than that of its row, a process may be there and not have connected
+# again yet. A recovery of the server may have taken longer than the grace, or a replica
+# that was there before may have taken its place: so this process must have been
+# connected for some time itself.
 _IS_GONE: Final = f"""
     NOT {_IS_HELD} AND (
-        server_start = pg_postmaster_start_time()
-        OR pg_postmaster_start_time() < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
+        server_start = {_EPOCH} OR (
+            {_EPOCH} < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
+            AND (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
+                < clock_timestamp() - interval '{_BEHIND_SECONDS} seconds'
+        )
     )
-"""
+"""  # noqa: S608 - our own numbers
 _SWEEP: Final = f"DELETE FROM owner WHERE name <> ? AND {_IS_GONE} AND name NOT IN ({OWNERS_IN_USE})"  # noqa: S608
 
 
@@ -133,13 +145,12 @@ class Watch:
                 "SELECT nextval(pg_get_serial_sequence('owner', 'number'))"
             ).fetchone()
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(number)})")
-            inserting = (
-                "INSERT INTO owner (name, number) OVERRIDING SYSTEM VALUE VALUES (?, ?)"
-            )
+            columns = "(name, number, server_start) OVERRIDING SYSTEM VALUE"
+            inserting = f"INSERT INTO owner {columns} VALUES (?, ?, {_EPOCH})"  # noqa: S608
             connection.execute(inserting, (self.name, number))
         else:
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
-            renewing = "UPDATE owner SET server_start = pg_postmaster_start_time() WHERE name = ?"
+            renewing = f"UPDATE owner SET server_start = {_EPOCH} WHERE name = ?"  # noqa: S608
             connection.execute(renewing, (self.name,))
         connection.run(f"LISTEN {CHANNEL}")
 
