@@ -89,8 +89,19 @@ def test_a_service_does_not_lead_to_another_machine_without_tls(
 def test_another_machine_is_refused_where_tls_could_be_left_out(mode: str) -> None:
     with pytest.raises(UnreadableFile, match="does not ask for TLS"):
         PostgresAddress(f"postgresql://{HOST}/state?sslmode={mode}", environment={})
-    with pytest.raises(UnreadableFile, match="does not ask for TLS"):
-        PostgresAddress(f"postgresql://{HOST}/state", environment={"PGSSLMODE": mode})
+
+
+@pytest.mark.parametrize("mode", ["disable", "allow", "prefer", "require", "verify-ca"])
+def test_a_variable_of_libpq_does_not_weaken_the_connection_to_another_machine(
+    mode: str, monkeypatch: pytest.MonkeyPatch, encrypted: tuple[PostgresServer, Path]
+) -> None:
+    server, _ = encrypted
+    monkeypatch.setenv("PGSSLMODE", mode)
+    address = PostgresAddress(f"postgresql://postgres@{HOST}:{server.port}/postgres?hostaddr=127.0.0.1")
+
+    assert address.parameters["sslmode"] == "verify-full"
+    with pytest.raises(UnreadableFile, match="certificate"):
+        PostgresStore(address)
 
 
 def test_another_machine_is_asked_for_tls_unless_the_address_says_otherwise() -> None:

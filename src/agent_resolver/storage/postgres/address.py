@@ -103,8 +103,11 @@ class PostgresAddress:
     def _require_tls(
         self, given: dict[str, str], environment: Mapping[str, str]
     ) -> None:
-        """Ask for TLS where the address does not say; refuse what would go on without it."""
-        mode = given.get("sslmode") or environment.get("PGSSLMODE")
+        """Ask for TLS where the address does not say; refuse what would go on without it.
+
+        `PGSSLMODE` does not count: it may be meant for other databases, and would weaken this connection unseen.
+        """
+        mode = given.get("sslmode")
         if mode is None:
             given["sslmode"] = "verify-full"
             has_root = (
