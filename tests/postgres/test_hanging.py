@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from agent_resolver.storage import UnreadableFile
+from agent_resolver.storage import Transaction, UnreadableFile
 from tests.postgres.cut_line import CutLine
 from tests.postgres.test_store import append, faults, numbers, opened
 from tests.postgres_server import PostgresServer, postgres_server
@@ -54,6 +54,22 @@ def test_what_waits_for_a_server_that_hangs_fails_and_is_not_kept() -> None:
         write(store, append(3))
         assert numbers(store) == [0, 3]
         assert faults(store) == []
+
+
+def test_a_library_on_a_lent_connection_does_not_wait_for_ever(url: str) -> None:
+    with opened(f"{url}?{SOON}") as store:
+        write(store, append(0))
+        session = store.database._writing
+        assert session is not None
+
+        def ask_while_frozen(transaction: Transaction) -> None:
+            with frozen([session.process]):
+                transaction.lend().execute("SELECT 1")
+
+        with pytest.raises(UnreadableFile, match="no answer within 2 seconds"):
+            write(store, ask_while_frozen)
+        write(store, append(1))
+        assert numbers(store) == [0, 1]
 
 
 def test_a_process_that_asks_a_session_that_hangs_for_others_comes_back(url: str) -> None:

@@ -71,7 +71,7 @@ class NoAnswer(psycopg.OperationalError):
     """The server has not answered, though it was to end the statement itself long ago: it hangs."""
 
 
-class _BoundedSession(psycopg.Connection[Any]):
+class BoundedSession(psycopg.Connection[Any]):
     """A session on which no statement waits for ever, also where the server hangs and its machine does not."""
 
     longest_wait: float | None = _ANSWER_SECONDS
@@ -94,7 +94,8 @@ class _BoundedSession(psycopg.Connection[Any]):
             )
             if timeout is not None or not is_unanswered:
                 raise
-            self.close()
+            # Not `close`: a connection that was lent refuses that.
+            self.pgconn.finish()
             raise NoAnswer(f"no answer within {bound:.0f} seconds") from error
 
 
@@ -104,7 +105,7 @@ class PostgresConnection:
     IntegrityError = psycopg.IntegrityError
     DataError = psycopg.DataError
 
-    def __init__(self, raw: _BoundedSession) -> None:
+    def __init__(self, raw: BoundedSession) -> None:
         self.raw = raw
         self.process = raw.info.backend_pid
         """The id of the server's process for this connection."""
@@ -163,7 +164,7 @@ def connect(address: PostgresAddress) -> PostgresConnection:
         Unencrypted: The server is on another machine, and does not encrypt.
         StateHeldAlone: Another process has the state to itself.
     """
-    raw = _BoundedSession.connect(
+    raw = BoundedSession.connect(
         **address.parameters,  # type: ignore[arg-type]
         autocommit=True,
     )

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import psycopg
 from psycopg import pq
+
+from agent_resolver.storage.postgres.connection import BoundedSession
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -11,15 +12,16 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-class LentPostgresConnection(psycopg.Connection[Any]):
+class LentPostgresConnection(BoundedSession):
     """A connection in the middle of our transaction, as a library expects one that it owns.
 
     It is another object on the same session: what the library sets on it, such as the form of rows, stays there.
     Transactions of the library are savepoints, as psycopg has it for a connection that is in a transaction.
     """
 
-    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+    def __init__(self, connection: BoundedSession) -> None:
         super().__init__(connection.pgconn)
+        self.longest_wait = connection.longest_wait
         self._autocommit = (
             True  # No statement of the library begins a transaction: there is one.
         )
