@@ -163,7 +163,8 @@ class DyingStore:
             self._death.at(f"{step}:after", run)
         return result
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: Lease) -> bool:
         self._death.at("release:before")
-        await self._store.release(lease)
+        is_released: bool = await self._store.release(lease)
         self._death.at("release:after")
+        return is_released

@@ -126,6 +126,35 @@ def test_an_interrupted_command_says_how_its_run_goes_on(shop: BlueprintProject)
     assert shop.notes[-1] == "send lamp-1"
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["interrupted", "to be cancelled"])
+def test_a_command_does_not_turn_in_a_circle_for_a_run_that_nothing_drives(
+    shop: BlueprintProject, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    """With Temporal only workers drive runs, and the one that had this run was killed."""
+    command = ("blueprint", "run", "shop.pack_and_send", "--trust", "--key", "one")
+    first = agent(shop, *command)
+    wait_for_packing(shop)
+    first.kill()
+    first.communicate(timeout=60)
+    if is_cancelled:
+        finished(shop, "blueprint", "cancel", only_run(shop)["id"], "--trust")
+    monkeypatch.setenv("AGENT_ENGINE_KIND", "temporal")
+    before = len(audited(shop))
+    again = agent(shop, *command)
+    _, complaint = again.communicate(timeout=60)
+
+    assert only_run(shop)["status"] == "interrupted"
+    assert again.returncode == 1
+    assert "hint: `agent worker`" in complaint
+    assert len(audited(shop)) - before < 10
+
+
+def audited(shop: BlueprintProject) -> list[Any]:
+    """The newest records of the trail."""
+    records: list[Any] = json.loads(finished(shop, "audit", "show", "--last", "1000", "--json"))
+    return records
+
+
 def test_two_workers_share_the_runs_and_a_killed_one_loses_none(shop: BlueprintProject) -> None:
     (shop.folder / "packed").touch()
     for number in range(10):

@@ -119,8 +119,8 @@ class ProcessStore:
     async def renew(self, lease: Lease, seconds: float) -> bool:
         return await self._shared.renew(lease, seconds)
 
-    async def release(self, lease: Lease) -> None:
-        await self._shared.release(lease)
+    async def release(self, lease: Lease) -> bool:
+        return await self._shared.release(lease)
 
     async def woken(self, topic: str, seconds: float) -> frozenset[str]:
         return await self._shared.woken(topic, seconds)

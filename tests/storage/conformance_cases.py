@@ -510,7 +510,7 @@ def test_a_lease_has_one_holder_and_each_new_one_a_higher_number(store: Store, o
     assert do(other.claim("run/1", 60)) is None
     assert do(other.claim("run/2", 60)) is not None
 
-    do(store.release(first))
+    assert do(store.release(first))
     second = do(other.claim("run/1", 60))
 
     assert second is not None
@@ -601,7 +601,7 @@ def test_a_lease_is_renewed_by_its_holder_alone(store: Store, other: Store) -> N
 
     assert second is not None
     assert not do(store.renew(first, 60))
-    do(store.release(first))
+    assert not do(store.release(first)), "it was lost"
     assert do(other.renew(second, 60))
     with pytest.raises(LeaseLost):
         write(store, lambda transaction: transaction.require(first))

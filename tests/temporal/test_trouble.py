@@ -194,6 +194,32 @@ def test_a_changed_workflow_of_the_same_version_holds_no_run_up_for_long(
     asyncio.run(story())
 
 
+def test_a_drain_ends_only_once_what_it_took_up_has_ended(
+    server: TemporalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it takes long to open a run, for example since a token has to be fetched."""
+    real = Segments.begin
+
+    async def begin_later(self: Segments, *arguments: Any) -> Any:
+        await asyncio.sleep(0.6)
+        return await real(self, *arguments)
+
+    monkeypatch.setattr(Segments, "begin", begin_later)
+
+    async def story() -> None:
+        stage = Stage(tmp_path, driver=carrier_for(server, tmp_path))
+        stage.add("shop.pay")
+        await stage.engine.open()
+        await stage.start(blueprint(*STEPS))
+        async with asyncio.timeout(60):
+            await stage.engine.worker.drain()
+        assert (await stage.ended()).status == "done"
+        await stage.engine.close()
+        stage.close()
+
+    asyncio.run(story())
+
+
 async def is_left(stage: Stage) -> bool:
     """True once no run takes room in a process."""
     return stage.engine.worker.count == 0

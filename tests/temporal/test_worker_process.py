@@ -17,6 +17,7 @@ from tests.loopback import free_port
 from tests.process import eventually
 from tests.temporal.places import client_of
 from tests.temporal_server import TemporalServer
+from tests.worker_project import WorkerProject, end_process, wait_until
 
 ELSEWHERE = "import platform; platform.node = lambda: 'elsewhere'; from agent_resolver.cli import entry; entry()"
 WITHOUT_TEMPORAL = "import sys; sys.modules['temporalio'] = None; from agent_resolver.cli import entry; entry()"
@@ -35,6 +36,23 @@ def run_with(program: str, shop: BlueprintProject, *command: str) -> "subprocess
     return subprocess.run(
         line, cwd=shop.folder, check=False, capture_output=True, text=True, timeout=60, env=os.environ
     )
+
+
+def test_a_worker_with_room_for_one_run_drives_every_kind(tmp_path: Path, server: TemporalServer) -> None:
+    """A blueprint that it has asked the server for takes no room before it is taken up."""
+    engine = {"AGENT_ENGINE_KIND": "temporal", "AGENT_ENGINE_ADDRESS": server.address}
+    (tmp_path / "shared").mkdir()
+    project = WorkerProject(tmp_path / "project", tmp_path / "shared", **engine)
+    project.begin_agents("a")
+    project.begin_blueprints("b")
+    project.approve_all()
+    project.let_go()
+    worker = project.start("worker", "--trust", "--capacity", "1")
+    wait_until(project, {"agent": ["done"], "blueprint": ["done"]})
+    said = end_process(worker)
+
+    assert worker.returncode == 0, said
+    assert project.done == ["a", "b-1", "b-2"]
 
 
 def test_a_stopped_worker_hands_its_run_on_to_another(shop: BlueprintProject) -> None:

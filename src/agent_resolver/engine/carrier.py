@@ -22,13 +22,12 @@ class Carrier(Protocol):
         """Be ready, to carry runs and to take up so many of them in this process."""
         ...
 
-    @property
     def open_runs(self) -> Collection[str]:
-        """The runs that are open in this process, whichever process had them go on."""
+        """The runs that are open in this process, or about to be, whichever worker asked for them."""
         ...
 
     async def carry(self, run: str) -> bool:
-        """Have a run go on that can, and return once nothing more is to be done for it here.
+        """Have a run driven that is due, and return once this process has nothing more to do for it.
 
         Returns:
             True once it waits or has ended; False if another process has it, or this one is about to end.
@@ -52,17 +51,16 @@ class LeftToWorkers:
         self._store = store
 
     async def has_worker(self) -> bool:
-        """True if a worker is there that takes up runs of blueprints."""
+        """True if a worker is there that drives runs of blueprints: also one that only ends those it has."""
         listed = await list_workers(self._store, time.time())
         return any(
-            each.state == "working" and "blueprint" in each.row.kinds.split(",")
+            each.is_there and "blueprint" in each.row.kinds.split(",")
             for each in listed
         )
 
     async def open(self, segments: Segments, capacity: int) -> None:
         """Nothing has to be ready."""
 
-    @property
     def open_runs(self) -> Collection[str]:
         """None: no run is driven here."""
         return ()

@@ -86,11 +86,11 @@ class SegmentOwner(Protocol):
         ...
 
     def note_taken(self, row: Run, is_adopted: bool, /) -> None:  # noqa: FBT001 - a hook
-        """A run is taken up; `is_adopted` if a process was lost that had begun the same segment."""
+        """A run is taken up; `is_adopted` if another process was lost that had begun the same segment."""
         ...
 
     def note_ended(self, row: Run, /) -> None:
-        """A run was brought to its end or to its next wait, or is handed on: its row says which."""
+        """A run was brought to its end or to its next wait, or is left to other workers: its row says which."""
         ...
 
 
@@ -102,13 +102,16 @@ class Segments:
         self._parts = parts
         self._calls = StepCalls(journal, parts.call, parts.acting)
         self._taken: dict[str, Taken] = {}
+        """By the names of their segments: of one run, there is one at a time."""
+        self._lost: set[str] = set()
+        """The segments among them that another process has taken since."""
         self._suspected: dict[str, float] = {}
         """The runs here that may have ended the workers which had them, with the time when each was taken up."""
         self._keeper = LeaseKeeper(journal.store, journal.seconds)
         self.owner: SegmentOwner
         """The worker that drives them, which sets it."""
         self.on_loss: Callable[[str], None] = _note_nothing
-        """Takes the name of a segment here whose run another process has taken, once that shows in the lease."""
+        """Called with the name of a segment here once its lease turns out to be held by another process."""
 
     async def take(self, run: str) -> Taken | None:
         """Take a run up; None where there is nothing to do, or another process does it."""
@@ -132,13 +135,13 @@ class Segments:
             if taken.is_suspect:
                 self._suspected[run] = now
             self._taken[taken.id] = taken
-            self.owner.note_taken(taken.history.row, bool(taken.executor_before))
-            segment = taken.id
             # Each commit of the segment requires the lease, and fails without it. So
             # most drivers need no notice of a loss.
             self._keeper.hold(
-                run, taken.lease, _do_nothing, lambda: self._note_loss(segment)
+                run, taken.lease, _do_nothing, lambda: self.note_lost(run)
             )
+            is_adopted = taken.executor_before not in {"", journal.store.owner}
+            self.owner.note_taken(taken.history.row, is_adopted)
         return taken
 
     async def run(self, segment: str, run_step: StepRunner) -> None:
@@ -193,19 +196,33 @@ class Segments:
         """Let another process have a run whose segment did not come to its end here."""
         self._keeper.drop(taken.run)
         self._suspected.pop(taken.run, None)
-        if self._taken.pop(taken.id, None) is not None:
-            # A lease that cannot be given back runs out by itself.
-            with suppress(FileError, OSError, RuntimeError):
-                await self._journal.store.release(taken.lease)
-
-    def _note_loss(self, segment: str) -> None:
         # A segment that has ended gave its lease back itself.
-        if segment in self._taken:
-            self.on_loss(segment)
+        if self._taken.pop(taken.id, None) is None:
+            return
+        if taken.id in self._lost:
+            self._lost.remove(taken.id)
+            return
+        is_released = True
+        # A lease that cannot be given back now runs out by itself.
+        with suppress(FileError, OSError, RuntimeError):
+            is_released = await self._journal.store.release(taken.lease)
+        if is_released:
+            self.owner.note_ended(taken.history.row)
+        else:
+            self.owner.report_lost(taken.run)
+
+    def note_lost(self, run: str) -> None:
+        """Report, once, that another process has taken a run from this one."""
+        for taken in self._taken.values():
+            if taken.run == run and taken.id not in self._lost:
+                self._lost.add(taken.id)
+                self.owner.report_lost(run)
+                self.on_loss(taken.id)
 
     def note_given_back(self, taken: Taken, row: Run) -> None:
         """Note that the end of a segment was written, which left this row, and gave the lease back."""
         self._taken.pop(taken.id, None)
+        self._lost.discard(taken.id)
         self.owner.note_ended(row)
 
     async def who(self, taken: Taken) -> Who:
@@ -580,7 +597,7 @@ def _waiting_row(row: Run, waits: Sequence[AwaitedThing]) -> Run:
 
 
 def _do_nothing() -> None:
-    """Nothing: before each call a segment looks for the wish to cancel itself."""
+    """Stands for the hook that cancels a run: a segment looks for that wish itself, before each call."""
 
 
 def _note_nothing(name: str) -> None:

@@ -81,15 +81,16 @@ class StoredEngine:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self.worker.drive(run)
-        # A process that is about to end hands its runs on, and waits for none of them.
-        # A run that no worker takes up would only let the caller wait.
-        if self.worker.is_stopping or not await self._is_driven_somewhere():
-            return await self.runs.result(run, 0.0)
-        left = max(deadline - time.monotonic(), 0.0)
+        # A run that nothing drives would only let the caller wait.
+        is_driven = await self.has_driver()
+        left = max(deadline - time.monotonic(), 0.0) if is_driven else 0.0
         return await self.runs.result(run, left)
 
-    async def _is_driven_somewhere(self) -> bool:
-        """False if runs are left to workers, and none is there."""
+    async def has_driver(self) -> bool:
+        """False if nothing drives runs now that begin here: this process is about to end, or no worker is there."""
+        # A process that is about to end hands its runs on.
+        if self.worker.is_stopping:
+            return False
         driver = self._parts.driver
         return not isinstance(driver, LeftToWorkers) or await driver.has_worker()
 

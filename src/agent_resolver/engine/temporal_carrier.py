@@ -100,8 +100,8 @@ class _Look(Struct, frozen=True):
     """The state of a run that a worker wants to go on, as the store has it."""
 
     is_settled: bool
-    is_held: bool = False
-    """True if a living process has it."""
+    holder: str = ""
+    """The living process that has it."""
     gone: str = ""
     """The process that had it, where that is known to be gone, or gave it back."""
 
@@ -142,6 +142,8 @@ class TemporalCarrier:
         self._client: Client | None = None
         self._host: SegmentHost | None = None
         self._segments: Segments | None = None
+        self._owner = ""
+        """The name of this process in leases."""
         self._tasks: list[asyncio.Task[Any]] = []
         self._workers: list[Worker] = []
         self._broken: EngineUnreachable | None = None
@@ -157,8 +159,8 @@ class TemporalCarrier:
         """
         place = self._place
         store = segments.journal.store
-        owner = store.owner
-        identity = f"{place.machine}/{owner}"
+        self._owner = store.owner
+        identity = f"{place.machine}/{self._owner}"
         codec = SealedCodec(store, self._seal, f"{place.queue}/")
         self._segments = segments
         self._client = client = await connect(place, sealed_converter(codec), identity)
@@ -213,7 +215,7 @@ class TemporalCarrier:
     async def settle(self) -> None:
         """Return once no segment is open here any more."""
         host = self._host
-        while host is not None and host.count:
+        while host is not None and host.runs:
             await host.changed(_SIGNAL_SECONDS)
 
     async def close(self) -> None:
@@ -235,9 +237,8 @@ class TemporalCarrier:
 
     # Carrying -------------------------------------------------------------------------
 
-    @property
     def open_runs(self) -> Collection[str]:
-        """The runs whose segments are open in this process."""
+        """The runs that are open in this process, or about to be, whichever worker asked for them."""
         return () if self._host is None else self._host.runs
 
     async def carry(self, run: str) -> bool:
@@ -263,11 +264,11 @@ class TemporalCarrier:
             # What another process has takes no room here: if that one ends, the run is
             # found as interrupted. A process that is to end only waits for runs that
             # are open here, until they are handed on.
-            is_elsewhere = look.is_held or self._is_stopping()
-            if is_elsewhere and run not in host.runs:
+            is_elsewhere = look.holder not in {"", self._owner}
+            if (is_elsewhere or self._is_stopping()) and run not in host.runs:
                 return False
             now = loop.time()
-            if look.is_held:
+            if look.holder:
                 waking.held_at = now
             elif now >= waking.next_signal:
                 await self._try_to_wake(run, look.gone, waking, now)
@@ -380,7 +381,7 @@ class TemporalCarrier:
         is_gone = owner in await find_gone(journal.store, [owner])
         return _Look(
             is_settled,
-            is_held=bool(owner) and not is_gone,
+            holder="" if is_gone else owner,
             gone=owner if is_gone else left_by,
         )
 

@@ -44,6 +44,7 @@ class _Held:
 
     def __init__(self, opened: OpenSegment) -> None:
         self.opened = opened
+        self.run = opened.taken.run
         self.wave = ""
         self.wish = opened.new_wish()
         self.running = 0
@@ -112,6 +113,9 @@ class SegmentHost:
         """The queue that only this process listens to."""
         self._capacity = capacity
         self._held: dict[str, _Held] = {}
+        """By the names of their segments: of one run, there is one at a time."""
+        self._taking: set[str] = set()
+        """The runs that are being taken up: they need room as well."""
         self._changed = asyncio.Event()
         self._has_lost = asyncio.Event()
         """Set once a segment is to be given back without waiting for the next look."""
@@ -137,16 +141,11 @@ class SegmentHost:
 
     @property
     def runs(self) -> frozenset[str]:
-        """The runs whose segments are open here."""
-        return frozenset(held.opened.taken.run for held in self._held.values())
-
-    @property
-    def count(self) -> int:
-        """The number of segments that are open here."""
-        return len(self._held)
+        """The runs whose segments are open here, or about to be."""
+        return frozenset(self._taking).union(held.run for held in self._held.values())
 
     async def changed(self, seconds: float) -> None:
-        """Return once a segment has ended here, or when the time is over."""
+        """Return once a segment has ended here or was not opened, or when the time is over."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
 
@@ -166,15 +165,35 @@ class SegmentHost:
         carried: message.Carried = message.decode(order, message.Carried)
         if carried.state != self._place.state:
             raise _elsewhere("another state")
-        owner = self._segments.owner
-        may_take = owner.may_take and not self._is_closed
-        in_use = len(self._held) + owner.count_others()
-        if not may_take or in_use >= self._capacity:
+        run = carried.run
+        if self._is_at_work_on(run):
+            raise _elsewhere("still at work on it")
+        if not self._has_room_for(run):
             raise _elsewhere("no room")
-        await self._drop_own(carried.run)
-        taken = await self._segments.take(carried.run)
+        # Noted before anything is awaited: others may ask at the same time.
+        self._taking.add(run)
+        try:
+            return await self._take(run)
+        finally:
+            self._taking.remove(run)
+            self._note_change()
+
+    def _is_at_work_on(self, run: str) -> bool:
+        """True if a call of the run is under way here, which may be one that was lost to another process."""
+        at_work = any(held.running for held in self._held.values() if held.run == run)
+        return at_work or run in self._taking
+
+    def _has_room_for(self, run: str) -> bool:
+        """True if this process may take the run up."""
+        owner = self._segments.owner
+        in_use = len(self.runs - {run}) + owner.count_others()
+        return owner.may_take and not self._is_closed and in_use < self._capacity
+
+    async def _take(self, run: str) -> message.TakeAnswer:
+        await self._drop_own(run)
+        taken = await self._segments.take(run)
         if taken is None:
-            return await self.rest_of(carried.run, _LEAST_SECONDS)
+            return await self.rest_of(run, _LEAST_SECONDS)
         try:
             opened = await self._segments.begin(taken.id, _make_directly)
         except BaseException:
@@ -304,7 +323,7 @@ class SegmentHost:
         return await journal.store.read(read)
 
     async def sweep(self) -> None:
-        """Give back again and again what is not used here any more."""
+        """Give back unused and lost segments, until this is cancelled."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_lost.wait(), _SWEEP_SECONDS)
@@ -313,24 +332,22 @@ class SegmentHost:
 
     async def _give_back_unused(self) -> None:
         """Give back the runs that were lost, and those whose workflow asks for nothing any more."""
-        now = asyncio.get_running_loop().time()
-        unused = [
-            held
-            for held in self._held.values()
-            if not held.running and (held.is_lost or now - held.used_at > IDLE_SECONDS)
-        ]
-        for held in unused:
-            await self._drop(held)
+        for held in list(self._held.values()):
+            # Looked at only now: while another segment was given back, an activity may
+            # have come to use this one.
+            if self._is_unused(held):
+                await self._drop(held)
+
+    def _is_unused(self, held: _Held) -> bool:
+        idle = asyncio.get_running_loop().time() - held.used_at
+        return not held.running and (held.is_lost or idle > IDLE_SECONDS)
 
     def _note_loss(self, segment: str) -> None:
         """Give a segment back as soon as no activity uses it: another process has its run."""
         held = self._held.get(segment)
-        if held is None:
-            return
-        if not held.is_lost:
+        if held is not None:
             held.is_lost = True
-            self._segments.owner.report_lost(held.opened.taken.run)
-        self._has_lost.set()
+            self._has_lost.set()
 
     async def close(self) -> None:
         """Give everything back."""
@@ -349,7 +366,7 @@ class SegmentHost:
         try:
             yield held
         except LeaseLost:
-            self._note_loss(segment)
+            self._segments.note_lost(held.run)
             raise
         finally:
             held.running -= 1
@@ -359,12 +376,7 @@ class SegmentHost:
 
     async def _drop_own(self, run: str) -> None:
         """Give back a segment of the run that is open here: the workflow has left it, or is another one."""
-        # A segment with an activity under way is still in use, and is left alone.
-        for held in [
-            each
-            for each in self._held.values()
-            if each.opened.taken.run == run and not each.running
-        ]:
+        for held in [each for each in self._held.values() if each.run == run]:
             await self._drop(held)
 
     async def _drop(self, held: _Held) -> None:
@@ -379,10 +391,12 @@ class SegmentHost:
             await self._segments.finish(held.opened, ending)
         finally:
             await self._segments.give_back(taken)
-            # The old event wakes all that wait now; later ones wait for the next
-            # change.
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+            self._note_change()
+
+    def _note_change(self) -> None:
+        # The old event wakes all that wait now; later ones wait for the next change.
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _begun(self, taken: Taken) -> message.Begun:
         history = taken.history

@@ -56,6 +56,7 @@ class Worker:
         self._journal = journal
         self._segments = segments
         self._driver = driver
+        self._carrier = driver if isinstance(driver, Carrier) else None
         self._capacity = capacity
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._taking: set[str] = set()
@@ -72,7 +73,9 @@ class Worker:
         self.is_stopping = False
         """True once no further run is taken up."""
         self._has_begun = False
-        """True once runs are driven: a carrier may have been asked to take some up before."""
+        """True between the first and the last moment at which runs are taken up.
+
+        A server that carries runs may ask for one before, and after."""
         segments.owner = self
 
     async def run(self) -> None:
@@ -111,16 +114,23 @@ class Worker:
 
     @property
     def count(self) -> int:
-        """The number of runs that are driven now, or about to be."""
-        driven = self._driven.keys() | self._taking
-        if isinstance(self._driver, Carrier):
-            # Some of them another process had go on.
-            driven |= set(self._driver.open_runs)
-        return len(driven)
+        """The number of runs that are driven here now, or about to be."""
+        if self._carrier is not None:
+            # A run that it only has go on takes room where it is taken up.
+            return len(self._carrier.open_runs())
+        return len(self._driven.keys() | self._taking)
+
+    @property
+    def _asked(self) -> set[str]:
+        """The runs that are driven here, and those that a carrier is to have driven anywhere."""
+        asked = self._driven.keys() | self._taking
+        if self._carrier is not None:
+            asked |= set(self._carrier.open_runs())
+        return asked
 
     @property
     def _room(self) -> int:
-        return self._capacity - self.count - self.count_others()
+        return self._capacity - len(self._asked) - self.count_others()
 
     async def drive(self, run: str) -> None:
         """Take one run up now, however many are driven, and drive it to its next wait; nothing if it is not due."""
@@ -166,9 +176,10 @@ class Worker:
     async def _end(self) -> None:
         if self._driven:
             await asyncio.wait(self._driven.values())
+        self._has_begun = False
         # Segments may still be open here whose `carry` has returned.
-        if isinstance(self._driver, Carrier):
-            await self._driver.settle()
+        if self._carrier is not None:
+            await self._carrier.settle()
         if self.broken is not None:
             raise self.broken
 
@@ -239,8 +250,9 @@ class Worker:
             *snapshot.find(RUNS, {"status": "cancelling"}),
         ]
         held = []
+        asked = self._asked
         for row in rows:
-            if row.kind != "blueprint" or row.id in self._driven:
+            if row.kind != "blueprint" or row.id in asked:
                 continue
             lease = snapshot.get(LEASES, lease_name(row.id))
             owner = lease.owner if lease is not None else ""
@@ -277,12 +289,11 @@ class Worker:
             self._taking.difference_update(new)
 
     async def _start_one(self, run: str) -> None:
-        if isinstance(self._driver, Carrier):
+        driver = self._driver
+        if isinstance(driver, Carrier):
             # A carrier decides itself which process takes the run up, so that nothing
             # is claimed here.
-            task = self._driven[run] = asyncio.create_task(
-                self._carry(self._driver, run)
-            )
+            task = self._driven[run] = asyncio.create_task(self._carry(driver, run))
             task.add_done_callback(lambda _: self._forget(run))
             return
         try:
@@ -298,9 +309,7 @@ class Worker:
             self._left[run] = asyncio.get_running_loop().time() + LOOK_SECONDS
             return
         if taken is not None:
-            task = self._driven[run] = asyncio.create_task(
-                self._drive(self._driver, taken)
-            )
+            task = self._driven[run] = asyncio.create_task(self._drive(driver, taken))
             task.add_done_callback(
                 lambda _: self._forget(run, is_suspect=taken.is_suspect)
             )
@@ -334,7 +343,7 @@ class Worker:
     async def _report_failure(
         self, run: str, driving: Awaitable[Driven]
     ) -> Driven | None:
-        """Let a run be driven, and report why it was not driven to its next wait; what that returned if it was."""
+        """Let a run be driven; report an error, after which the result is None."""
         try:
             return await driving
         except EngineBroken as error:
@@ -343,7 +352,7 @@ class Worker:
             self.broken = error
             self.stop()
         except LeaseLost:
-            self.report_lost(run)
+            self._segments.note_lost(run)
         except EngineServerAway as error:
             self._away = error
             self.report(run, str(error))

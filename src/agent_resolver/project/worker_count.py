@@ -6,6 +6,15 @@ from typing import Protocol
 from agent_resolver.schema.state import Run, RunKind
 
 
+def is_handed_over(row: Run) -> bool:
+    """True if a run that this worker lets go can go on at once, in another one."""
+    if row.status in {"running", "cancelling"}:
+        return True
+    # A blueprint that is handed over between two waves waits for nothing: every wait
+    # has a code.
+    return row.kind == "blueprint" and row.status == "waiting" and not row.code
+
+
 class WorkerWatch(Protocol):
     """Hears what a worker does."""
 
@@ -43,5 +52,5 @@ class WorkerCounts:
 
     def note_ended(self, row: Run) -> None:
         """Count a run that this worker does not drive any longer."""
-        is_handed_over = row.status in {"running", "cancelling"}
-        self.ended[row.kind, "handed_over" if is_handed_over else row.status] += 1
+        status = "handed_over" if is_handed_over(row) else row.status
+        self.ended[row.kind, status] += 1

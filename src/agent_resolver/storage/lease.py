@@ -60,11 +60,13 @@ def renew_in(
     return transaction.put(LEASES, structs.replace(row, until=lease_end(now, seconds)))
 
 
-def release_in(transaction: Transaction, lease: Lease) -> None:
-    """Give a lease back; its number stays, so that the next holder has a higher one."""
+def release_in(transaction: Transaction, lease: Lease) -> bool:
+    """Give a lease back; returns False if it was lost. Its number stays: the next holder has a higher one."""
     row = transaction.get(LEASES, lease.name)
-    if row is not None and row.number == lease.number:
-        transaction.put(LEASES, structs.replace(row, owner="", until=0.0, losses=0))
+    if row is None or row.number != lease.number:
+        return False
+    transaction.put(LEASES, structs.replace(row, owner="", until=0.0, losses=0))
+    return True
 
 
 def require_in(snapshot: Snapshot, lease: Lease) -> None:

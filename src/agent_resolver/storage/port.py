@@ -209,8 +209,8 @@ class Store(Protocol):
         """Keep a lease for some more time, from now on and an hour at most; False if it was lost."""
         ...
 
-    async def release(self, lease: Lease) -> None:
-        """Give a lease back, if it was not lost."""
+    async def release(self, lease: Lease) -> bool:
+        """Give a lease back; returns False if it was lost."""
         ...
 
     async def woken(self, topic: str, seconds: float) -> frozenset[str]:

@@ -99,10 +99,9 @@ class DyingHost:
         self._carrier, self._death = carrier, death
         self.carry, self.settle, self.close = carrier.carry, carrier.settle, carrier.close
 
-    @property
     def open_runs(self) -> Collection[str]:
         """The runs that are open in this process."""
-        runs: Collection[str] = self._carrier.open_runs
+        runs: Collection[str] = self._carrier.open_runs()
         return runs
 
     async def open(self, segments: Segments, capacity: int) -> None:

@@ -250,10 +250,11 @@ class FullDisk:
             raise UnwritableFile("state.db", "cannot be written: No space left on device")
         return await self._store.write(work)
 
-    async def release(self, lease: Any) -> None:
+    async def release(self, lease: Any) -> bool:
         if self.room < 0:
             raise UnwritableFile("state.db", "cannot be written: No space left on device")
-        await self._store.release(lease)
+        is_released: bool = await self._store.release(lease)
+        return is_released
 
 
 @pytest.mark.parametrize("room", range(1, 12))

@@ -157,6 +157,10 @@ async def _call(
             }
             if options.detach or not (isinstance(outcome, Pending) and is_going_on):
                 return outcome
+            # A call does not wait for a run that nothing drives, so that this would turn
+            # in a circle.
+            if tools.engine is not None and not await tools.engine.has_driver():
+                return outcome
 
 
 class _Watcher:

@@ -23,6 +23,7 @@ from agent_resolver.project.worker import (
     missing_kinds,
     open_worker,
 )
+from agent_resolver.project.worker_count import is_handed_over
 from agent_resolver.schema.state import Run, RunKind
 
 if TYPE_CHECKING:
@@ -135,10 +136,7 @@ class _Voice:
 
     def note_ended(self, row: Run) -> None:
         """Say how far a run was brought."""
-        # A run that is still running when this worker lets it go is there for another
-        # to take up.
-        is_handed_over = row.status in {"running", "cancelling"}
-        status = "handed over" if is_handed_over else row.status
+        status = "handed over" if is_handed_over(row) else row.status
         code = f" ({row.code})" if row.code else ""
         self.say(
             f"{_title(row)}: {status}{code}",

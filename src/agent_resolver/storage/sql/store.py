@@ -235,9 +235,11 @@ class SqlStore(ABC):
             lambda transaction: renew_in(transaction, lease, now, seconds)
         )
 
-    async def release(self, lease: Lease) -> None:
-        """Give a lease back."""
-        await self.write_leases(lambda transaction: release_in(transaction, lease))
+    async def release(self, lease: Lease) -> bool:
+        """Give a lease back; returns False if it was lost."""
+        return await self.write_leases(
+            lambda transaction: release_in(transaction, lease)
+        )
 
     # Wake-ups -------------------------------------------------------------------------
 
