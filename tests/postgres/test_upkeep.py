@@ -14,8 +14,10 @@ from agent_resolver.schema import PENDING, RUNS
 from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, UnreadableFile
 from agent_resolver.storage.postgres import schema
 from agent_resolver.storage.postgres.alone import alone_in
+from agent_resolver.storage.postgres.lock import LOCKS, MIGRATING
 from tests.postgres.harness import InPostgres
 from tests.postgres.test_store import append, end_sessions, faults, numbers, opened
+from tests.process import eventually
 from tests.storage.conformance import ROOT, action, printed, read, run_row, say, write
 
 NEWEST = len(schema.MIGRATIONS)
@@ -72,6 +74,35 @@ def test_processes_that_bring_an_older_state_up_to_date_at_once_do_it_once(older
         assert read(store, lambda snapshot: snapshot.get(RUNS, "1")) == run_row("1", reason="kept")
         assert numbers(store) == [1, 2, 2, 2]
         assert faults(store) == []
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new state", "an older state"])
+def test_processes_that_migrate_wait_for_each_other(url: str, older: str, *, is_new: bool) -> None:
+    """While one of them has the lock, the others wait in front of the tables, and find the work done afterwards."""
+    where = url if is_new else older
+    if is_new:
+        edit(where, "DROP SCHEMA agent_resolver CASCADE")
+    waiting = """
+        SELECT count(*) FROM pg_locks
+        WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND NOT granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    """
+    opening = """
+        print(store.version, flush=True)
+        sys.stdin.readline()
+        """
+    with psycopg.connect(where, autocommit=True) as holding, ExitStack() as stack:
+        holding.execute("SELECT pg_advisory_lock(%s, %s)", (LOCKS, MIGRATING))
+        harness = InPostgres(where)
+        processes = [stack.enter_context(harness.process(opening)) for _ in range(2)]
+        assert eventually(lambda: holding.execute(waiting, (LOCKS, MIGRATING)).fetchone() == (2,), 60)
+        tables = holding.execute("SELECT to_regclass('agent_resolver.served')").fetchone()
+        assert tables == (None,), "none of them has begun"
+        holding.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCKS, MIGRATING))
+        assert [printed(process) for process in processes] == [str(NEWEST)] * 2
+        for process in processes:
+            say(process, "end")
+    assert version(where) == NEWEST
 
 
 DIES = """
