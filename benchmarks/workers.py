@@ -1,8 +1,10 @@
-"""Time runs of blueprints that 1, 2 and 4 workers share, on Postgres and on SQLite: `workers.py RUNS FOLDER`.
+"""Time runs of blueprints that 1, 2 and 4 workers share, on SQLite and Postgres: `workers.py RUNS FOLDER`.
 
-Needs the extras `tools`, `engine` and `postgres`, and the programs of a Postgres server. Every figure is of the same
-work: so many runs of five steps that do nothing, which have begun before the workers start. The clock is that of the
-audit trail, from the first call of a step to the end of the last, so that the start of the workers is not counted.
+Needs the extras `tools`, `engine`, `postgres` and `temporal`, the programs of a Postgres server, and the Temporal
+server of `requirements/services.txt`. Every figure is of the same work: so many runs of five steps that do nothing,
+which have begun before the workers start. DBOS drives them, and in the last case Temporal, with the state in Postgres.
+The clock is that of the audit trail, from the first call of a step to the end of the last, so that the start of the
+workers is not counted.
 """
 
 import asyncio
@@ -19,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 AGENT = Path(sysconfig.get_path("scripts"), "agent")
 WORKERS = (1, 2, 4)
+CASES = ("sqlite", "postgres", "temporal")
 STEPS = 5
 TOOLS = '''\
 from typing import Annotated
@@ -44,6 +47,7 @@ dag:
   input_schema: { type: object, properties: { number: { type: integer } }, required: [number] }
   steps:
 """ + "\n".join(STEP % number for number in range(STEPS))
+KEY = {"STATE_KEY": "a" * 64, "AGENT_STATE_KEY_ENV": "STATE_KEY"}
 SETTINGS = '[tools]\nmodules = ["bench_tools"]\nblueprints = ["blueprints"]\n'
 
 
@@ -73,12 +77,10 @@ def write_project(folder: Path) -> None:
     (folder / "agent.toml").write_text(SETTINGS, encoding="utf-8")
 
 
-def measure(folder: Path, state: str | None, workers: int, runs: int) -> float:
-    """The runs that so many workers bring to their end in a second."""
+def measure(folder: Path, settings: dict[str, str], workers: int, runs: int) -> float:
+    """The runs that so many workers bring to their end in a second; `settings` are variables of theirs."""
     write_project(folder)
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), "STATE_KEY": "a" * 64}
-    if state is not None:
-        environment |= {"AGENT_STATE_URL": state, "AGENT_STATE_KEY_ENV": "STATE_KEY"}
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), **settings}
     beginning = [sys.executable, __file__, "--begin", str(folder), str(runs)]
     subprocess.run(beginning, env=environment, check=True)
     command = [str(AGENT), "worker", "--until-idle", "--kind", "blueprint", "--trust", "--capacity", "20"]
@@ -106,15 +108,22 @@ def main(runs: int, scratch: Path) -> dict[str, float]:
     """The runs in a second, of each database with each number of workers."""
     sys.path.insert(0, str(ROOT))
     from tests.postgres_server import postgres_server
+    from tests.temporal_server import temporal_server
 
     rates: dict[str, float] = {}
     with postgres_server(is_flushed=True) as server:
         for workers in WORKERS:
-            for name in ("postgres", "sqlite"):
-                folder = scratch / f"workers-{name}-{workers}"
+            for case in CASES:
+                folder = scratch / f"workers-{case}-{workers}"
                 shutil.rmtree(folder, ignore_errors=True)
-                state = server.new_database() if name == "postgres" else None
-                rates[f"{name} {workers}"] = measure(folder, state, workers, runs)
+                folder.mkdir(parents=True)
+                settings = {} if case == "sqlite" else {"AGENT_STATE_URL": server.new_database(), **KEY}
+                if case == "temporal":
+                    with temporal_server(folder) as engine:
+                        settings |= {"AGENT_ENGINE_KIND": "temporal", "AGENT_ENGINE_ADDRESS": engine.address}
+                        rates[f"{case} {workers}"] = measure(folder, settings, workers, runs)
+                else:
+                    rates[f"{case} {workers}"] = measure(folder, settings, workers, runs)
                 shutil.rmtree(folder)
     return rates
 
