@@ -5,8 +5,10 @@ from typing import Any, Final
 
 from msgspec import structs
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 
 from agent_resolver.engine.temporal_carrier import TemporalCarrier
+from agent_resolver.engine.temporal_client import connect
 from agent_resolver.engine.temporal_codec import SealedCodec, sealed_converter
 from agent_resolver.engine.temporal_place import TemporalPlace, place_of
 from agent_resolver.storage import AesSeal, Store
@@ -28,7 +30,8 @@ def carrier_for(server: TemporalServer, folder: Path, **changes: Any) -> Tempora
 
 async def client_of(server: TemporalServer, store: Store | None = None, queue: str = "") -> Client:
     """A client of the server; without a store it knows no key."""
-    if store is None:
-        return await Client.connect(server.address)
-    converter = sealed_converter(SealedCodec(store, AesSeal(KEY), f"{queue}/"))
-    return await Client.connect(server.address, data_converter=converter)
+    converter = DataConverter.default
+    if store is not None:
+        converter = sealed_converter(SealedCodec(store, AesSeal(KEY), f"{queue}/"))
+    # Not the library's own function: a server that listens may not be ready yet.
+    return await connect(place_of(server.address, "tests", "", is_shared=False), converter, "tests")
