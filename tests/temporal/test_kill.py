@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_resolver.engine import MAX_ATTEMPTS
 from tests.engine.conformance.aftermath import check_ends, check_nothing_is_repeated, look
 from tests.engine.conformance.mother import Task, mother_of_workers
 from tests.engine.conformance.stage import TEMPORAL
 from tests.mother import Mother
+from tests.postgres_server import postgres_server
+from tests.state_place import use_postgres
 from tests.temporal_server import TemporalServer, temporal_server
 
 RUNS = ("plain-0", "group-0", "failing-0", "nested-0", "signalled-0", "cancelled-0", "flaky-0", "asking-0")
@@ -68,19 +69,20 @@ def test_runs_go_on_on_a_server_that_has_forgotten_everything(mother: Mother, tm
     check_ends(look(tmp_path), RUNS)
 
 
-def test_a_run_that_crashes_every_worker_is_set_aside_on_temporal(
-    mother: Mother, server: TemporalServer, tmp_path: Path
+def test_server_and_worker_killed_at_once_leave_a_state_in_postgres_whole(
+    mother: Mother, mortal: TemporalServer, tmp_path: Path
 ) -> None:
-    task = Task(
-        folder=str(tmp_path), driver=f"{TEMPORAL}{server.address}", runs=("crashing-0", "short-0"), does="finish"
-    )
-    assert not mother.do(task)
-    work = Task(folder=task.folder, driver=task.driver, does="work")
-    crashes = 1
-    while not mother.do(work):
-        crashes += 1
-        assert crashes < 2 * MAX_ATTEMPTS
+    """The state is what lasts, on a server of its own."""
+    driver = f"{TEMPORAL}{mortal.address}"
+    with postgres_server() as state:
+        use_postgres(tmp_path, state.new_database())
+        assert not mother.do(Task(folder=str(tmp_path), driver=driver, runs=RUNS, point="tool:after", number=7))
+        mortal.kill()
+        left = look(tmp_path)
+        mortal.start()
 
-    row = look(tmp_path).runs["crashing-0"]
-    assert (row.status, row.code) == ("waiting", "WORKER_CRASHED")
-    check_ends(look(tmp_path), ("short-0",))
+        assert mother.do(Task(folder=str(tmp_path), driver=driver, runs=RUNS))
+
+        after = look(tmp_path)
+    check_nothing_is_repeated(left, after)
+    check_ends(after, RUNS)

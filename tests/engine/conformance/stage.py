@@ -32,7 +32,7 @@ from tests.dying import Death, DyingStore, Effects
 from tests.engine.conformance.families import INNER, ITEMS, family_of, kind_of
 from tests.engine.conformance.mother import Task
 from tests.engine.conformance.tools import QUESTION, writing_tools
-from tests.state_place import engine_place, open_state
+from tests.state_place import engine_place, open_state, postgres_url
 
 KEY: Final = bytes(range(32))
 CALLER: Final = local_caller("program")
@@ -130,7 +130,8 @@ def make_carrier(address: str, folder: Path) -> Any:
     from agent_resolver.engine.temporal_carrier import TemporalCarrier
     from agent_resolver.engine.temporal_place import place_of
 
-    return TemporalCarrier(place_of(address, "tests", str(folder), is_shared=False), AesSeal(KEY))
+    place = place_of(address, "tests", str(folder), is_shared=bool(postgres_url(folder)))
+    return TemporalCarrier(place, AesSeal(KEY))
 
 
 def make_driver(name: str, folder: Path) -> Driver:
