@@ -104,7 +104,7 @@ drift: $(VENV)/.dev $(VENV)/.package
 slow: $(VENV)/.dev $(VENV)/.package ## Run the tests that take long, and every property on all its examples
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m 'slow or hypothesis'
 
-crash: $(VENV)/.dev $(VENV)/.package ## Kill workers of blueprints 200 times on each engine, and processes of tasks 200 times, at random
+crash: $(VENV)/.dev $(VENV)/.package ## Kill workers of blueprints 200 times on each engine without a server, and processes of tasks 200 times, at random
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) -m crash
 
 # Servers from npm that are not ours. The lock names no registry: where packages come from is the machine's business.
