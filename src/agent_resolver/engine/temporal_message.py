@@ -52,7 +52,6 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """After so many events of its history, the workflow begins another one."""
     continued: int = 0
     """How often it has."""
-    is_woken: bool = False
 
 
 class Begun(Struct, frozen=True, kw_only=True, tag="begun"):

@@ -77,7 +77,7 @@ class BlueprintWorkflow:
     def __init__(self, carried: bytes) -> None:
         """Nothing was done yet."""
         self._carried: message.Carried = message.decode(carried, message.Carried)
-        self._is_woken = self._carried.is_woken
+        self._is_woken = False
         self._driving: asyncio.Task[Any] | None = None
         """The segment that runs."""
         self._executor = ""
@@ -179,14 +179,17 @@ class BlueprintWorkflow:
         return is_long or is_large or info.is_continue_as_new_suggested()
 
     def _continue(self) -> None:
-        """Begin another history. A signal that comes meanwhile lets Temporal ask again, so that none is lost."""
+        """Begin another history.
+
+        It begins with a look at the run, which is all that a signal asks for. A signal that comes meanwhile lets
+        Temporal ask again. So none is lost.
+        """
         carried = self._carried
         next_one = message.Carried(
             run=carried.run,
             state=carried.state,
             most_events=carried.most_events,
             continued=carried.continued + 1,
-            is_woken=self._is_woken,
         )
         workflow.continue_as_new(message.encode(next_one))
 
