@@ -278,9 +278,11 @@ class Address(Struct, frozen=True):
 
 
 @contextmanager
-def over_http(folder: Path, *options: str, host: str = "127.0.0.1", **variables: str) -> Iterator[Address]:
-    """A server at a port that is free."""
-    line = command(*options, "--http", f"{host}:0")
+def over_http(
+    folder: Path, *options: str, host: str = "127.0.0.1", port: str = "0", **variables: str
+) -> Iterator[Address]:
+    """A server at this port, or at one that is free."""
+    line = command(*options, "--http", f"{host}:{port}")
     process = subprocess.Popen(line, cwd=folder, env={**environment(folder), **variables}, stderr=subprocess.PIPE)
     assert process.stderr is not None
     lines: list[bytes] = []
