@@ -154,6 +154,25 @@ def test_an_operator_drains_a_worker_from_another_process(project: WorkerProject
     assert project.statuses() == {"agent": ["interrupted"]}
 
 
+def test_a_person_reads_a_line_about_each_worker(project: WorkerProject, workers: Workers) -> None:
+    """What changes from one moment to the next is read from the list for programs, or left out."""
+    project.begin_agents("a")
+    without = (project.agent("worker", "list", "--trust"), project.complaint)
+    worker = workers.start("--capacity", "7", "--kind", "blueprint", "--kind", "agent")
+    assert eventually(lambda: project.workers() == {worker.pid: "working"}, 60)
+    [listed] = project.json("worker", "list", "--trust")
+    printed = project.agent("worker", "list", "--trust")
+
+    assert without == ("", "No workers\n")
+    assert project.code == 0, project.complaint
+    line, _, seen = printed.rpartition(", seen ")
+    assert line == (
+        f"{listed['name']}  working, 0 of 7 runs, agent, blueprint, {listed['host']} pid {worker.pid}, "
+        f"version {listed['version']}, since {listed['startedAt']}"
+    )
+    assert seen.removesuffix(" s ago\n").isdecimal()
+
+
 def test_a_worker_that_is_not_there_cannot_be_drained(project: WorkerProject) -> None:
     project.begin_blueprints("c")
     project.agent("worker", "drain", "abc", "--trust")
