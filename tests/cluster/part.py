@@ -7,6 +7,7 @@ import sysconfig
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class Part(ABC):
     """One program of the cluster."""
 
     name: str
+    is_needed_by_all = False
+    """True if nothing goes on without it."""
 
     @abstractmethod
     def start(self) -> None:
@@ -59,6 +62,7 @@ class Database(Part):
     """Postgres, which has the state."""
 
     name = "postgres"
+    is_needed_by_all = True
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -86,8 +90,10 @@ class Program(Part):
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self.log = folder / f"{name}.log"
-        self.unexpected_ends = 0
-        """How often it was found to have ended by itself."""
+        self.unexpected_ends: list[str] = []
+        """What it said last, for each time that it was found to have ended by itself."""
+        self.stops: Counter[str] = Counter()
+        """How it ended when it was asked to: the exit code, or `killed` if it did not."""
 
     def start(self) -> None:
         with self.log.open("ab") as log:
@@ -108,31 +114,35 @@ class Program(Part):
         return self.log.read_text(encoding="utf-8", errors="replace")[-2_000:]
 
     def kill(self) -> None:
+        if self._process is None or self._has_ended():
+            return
         _signal_all(self.pids(), signal.SIGKILL)
-        self._ended(STOP_SECONDS)
+        self._process.wait(STOP_SECONDS)
+        self._process = None
 
     def stop(self) -> None:
-        process = self._process
-        if process is None:
+        if self._process is None or self._has_ended():
             return
-        process.terminate()
-        if not self._ended(STOP_SECONDS):
-            self.kill()
-
-    def _ended(self, seconds: float) -> bool:
-        if self._process is None:
-            return True
+        self._process.terminate()
         try:
-            self._process.wait(seconds)
+            self.stops[str(self._process.wait(STOP_SECONDS))] += 1
         except subprocess.TimeoutExpired:
+            self.stops["killed"] += 1
+            self.kill()
+        self._process = None
+
+    def _has_ended(self) -> bool:
+        """True if it ended by itself, which is noted."""
+        code = None if self._process is None else self._process.poll()
+        if code is None:
             return False
+        self.unexpected_ends.append(f"{self.name} ended with {code}: {self.tail()}")
         self._process = None
         return True
 
     def revive(self) -> None:
         """Start it again if it has ended by itself, as a supervisor would."""
-        if self._process is not None and self._process.poll() is not None:
-            self.unexpected_ends += 1
+        if self._has_ended():
             self.start()
 
     def pids(self) -> list[int]:
@@ -147,6 +157,7 @@ class Engine(Part):
     """The server of Temporal, with its file."""
 
     name = "temporal"
+    is_needed_by_all = True
 
     def __init__(self, server: TemporalServer) -> None:
         self._server = server

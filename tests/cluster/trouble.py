@@ -1,16 +1,19 @@
 """Trouble for the parts of a cluster: at random, from a seed, one part after the other."""
 
 import random
+import string
 import time
 from collections import Counter
 from collections.abc import Sequence
+from threading import Timer
 
 from tests.cluster.part import Part, Program
 
 SHORT_FREEZE_SECONDS = 2.0
 LONG_FREEZE_SECONDS = 70.0
 """Longer than a lease lasts: what the part was doing is taken up by another."""
-ACTIONS = ("kill", "stop", "freeze", "freeze long")
+_LONG = "freeze long"
+ACTIONS = ("kill", "stop", "freeze", _LONG)
 _PAUSE_SECONDS = (1.0, 4.0)
 
 
@@ -20,40 +23,68 @@ class Trouble:
     def __init__(self, parts: Sequence[Part], seed: int) -> None:
         self._parts = parts
         self._random = random.Random(seed)
-        self._frozen: dict[str, tuple[Part, float]] = {}
-        """The parts that are frozen, and when each goes on."""
+        self._frozen: dict[str, tuple[Part, Timer]] = {}
+        """The parts that are frozen, and what lets each go on."""
+        self._frozen_long: set[str] = set()
         self.done: Counter[str] = Counter()
-        """How often each thing was done to each part."""
+        """How often each thing was done to each part; a freeze counts once it has lasted as long as it should."""
+        self.longest: Counter[str] = Counter()
+        """The seconds that each thing took at most."""
         self._turns: list[tuple[Part, str]] = []
 
-    def _next_turn(self) -> tuple[Part, str]:
-        """What comes next, in no order; yet every part has its turn before one has its second, with another action."""
-        if not self._turns:
-            actions = {part.name: self._random.sample(ACTIONS, len(ACTIONS)) for part in self._parts}
-            for number in range(len(ACTIONS)):
-                parts = self._random.sample(self._parts, len(self._parts))
-                self._turns += [(part, actions[part.name][number]) for part in parts]
-        return self._turns.pop(0)
-
     def spared(self) -> set[str]:
-        """The parts that nothing was done to."""
-        hit = {name.removeprefix(f"{action} ") for name in self.done for action in ACTIONS}
-        return {part.name for part in self._parts} - hit
+        """What was never done to a part, of all that can be."""
+        return {f"{action} {part.name}" for part in self._parts for action in _actions_on(part)} - set(self.done)
 
     def make(self, seconds: float) -> None:
         """Make trouble for so many seconds."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self._thaw_due()
-            self._revive()
-            part, action = self._next_turn()
-            if part.name not in self._frozen:
-                self._hit(part, action)
-            time.sleep(self._random.uniform(*_PAUSE_SECONDS))
-        self.end()
+        try:
+            while time.monotonic() < end:
+                self._revive()
+                self._take_turn()
+                time.sleep(self._random.uniform(*_PAUSE_SECONDS))
+        finally:
+            self._thaw_all()
+        self._revive()
+
+    def _take_turn(self) -> None:
+        """Do what comes next, of what can be done now."""
+        possible = next((turn for turn in self._turns if self._is_possible(*turn)), None)
+        if possible is None:
+            self._turns += self._cycle()
+            possible = next((turn for turn in self._turns if self._is_possible(*turn)), None)
+        if possible is not None:
+            self._turns.remove(possible)
+            self._hit(*possible)
+
+    def _cycle(self) -> list[tuple[Part, str]]:
+        """Every action on every part, in no order; yet each part has its turn before one has its next."""
+        actions = {part.name: self._shuffled_actions() for part in self._parts}
+        turns = []
+        for number in range(len(ACTIONS)):
+            parts = self._random.sample(self._parts, len(self._parts))
+            turns += [(part, actions[part.name][number]) for part in parts]
+        return turns
+
+    def _shuffled_actions(self) -> list[str]:
+        # A long freeze takes a quarter of all the time, so it must begin early.
+        shuffled = self._random.sample(ACTIONS[:-1], len(ACTIONS) - 1)
+        shuffled.insert(self._random.randrange(2), _LONG)
+        return shuffled
+
+    def _is_possible(self, part: Part, action: str) -> bool:
+        if part.name in self._frozen:
+            return False
+        if action != _LONG or part.is_needed_by_all:
+            return True
+        # Of each kind one half at least goes on, which takes up what the frozen ones were doing.
+        peers = [each for each in self._parts if _kind(each) == _kind(part)]
+        away = sum(each.name in self._frozen_long for each in peers)
+        return 2 * (away + 1) <= len(peers)
 
     def _hit(self, part: Part, action: str) -> None:
-        self.done[f"{action} {part.name}"] += 1
+        begin = time.monotonic()
         if action == "kill":
             part.kill()
             part.start()
@@ -61,27 +92,45 @@ class Trouble:
             part.stop()
             part.start()
         else:
-            # Everything waits for the state and the engine: these are frozen for a moment only.
-            is_worker = part.name.startswith("worker")
-            is_long = action == "freeze long" and is_worker
-            part.freeze()
-            seconds = LONG_FREEZE_SECONDS if is_long else SHORT_FREEZE_SECONDS
-            self._frozen[part.name] = (part, time.monotonic() + seconds)
+            self._freeze(part, is_long=action in _actions_on(part) and action == _LONG)
+            return
+        name = f"{action} {part.name}"
+        self.done[name] += 1
+        self.longest[name] = max(self.longest[name], round(time.monotonic() - begin))
 
-    def _thaw_due(self) -> None:
-        for name, (part, due) in list(self._frozen.items()):
-            if time.monotonic() >= due:
-                part.thaw()
-                del self._frozen[name]
+    def _freeze(self, part: Part, *, is_long: bool) -> None:
+        # By a clock of its own: what is done to others meanwhile may have to wait until this part goes on.
+        timer = Timer(LONG_FREEZE_SECONDS if is_long else SHORT_FREEZE_SECONDS, self._thaw, [part])
+        self._frozen[part.name] = (part, timer)
+        if is_long:
+            self._frozen_long.add(part.name)
+        part.freeze()
+        timer.start()
+
+    def _thaw(self, part: Part) -> None:
+        part.thaw()
+        is_long = part.name in self._frozen_long
+        self.done[f"{_LONG if is_long else 'freeze'} {part.name}"] += 1
+        self._frozen_long.discard(part.name)
+        del self._frozen[part.name]
+
+    def _thaw_all(self) -> None:
+        for part, timer in list(self._frozen.values()):
+            timer.cancel()
+            part.thaw()
+        self._frozen.clear()
+        self._frozen_long.clear()
 
     def _revive(self) -> None:
         for part in self._parts:
             if isinstance(part, Program):
                 part.revive()
 
-    def end(self) -> None:
-        """Let every part run."""
-        for part, _ in self._frozen.values():
-            part.thaw()
-        self._frozen.clear()
-        self._revive()
+
+def _actions_on(part: Part) -> tuple[str, ...]:
+    """What can be done to a part. All others wait for the state and the engine: these are frozen for a moment only."""
+    return ACTIONS[:-1] if part.is_needed_by_all else ACTIONS
+
+
+def _kind(part: Part) -> str:
+    return part.name.rstrip(string.digits)
