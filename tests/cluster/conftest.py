@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+# The checks are in a module of their own, whose assertions should say as much as those of a test.
+pytest.register_assert_rewrite("tests.cluster.check")
 HERE = Path(__file__).parent
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,8 +16,12 @@ from tests.cluster.part import AGENT
 from tests.server.task_client import start, task_client
 
 CLIENTS = 4
+REFUSED_LETTER = "F"
+"""The letter of orders that the warehouse does not ship."""
 _COMMANDS = 2
-_ATTEMPT_SECONDS = 20.0
+_ATTEMPT_SECONDS = 10.0
+_AVOID_SECONDS = 60.0
+"""For how long clients leave a server alone that did not answer, as a proxy does: it may be frozen."""
 _ATTEMPTS = 100
 _KILLED_COMMANDS = 5
 """One of so many commands is killed while it works."""
@@ -34,15 +39,18 @@ class Fed(Struct):
 
     runs: dict[str, Job] = {}
     """The runs whose start was acknowledged, by their ids."""
+    servers: dict[str, str] = {}
+    """The address of the server that acknowledged each of these runs."""
     tasks: dict[str, str] = {}
     """The order of each task whose start was acknowledged, by the id of the task."""
     lost_answers: int = 0
     """How many starts failed or were not acknowledged, and were tried again as another one."""
 
 
-def jobs(fulfilled: int, confirmed: int, handled: int) -> list[Job]:
-    """So many runs of each blueprint and of the agent, in a random order."""
+def jobs(fulfilled: int, refused: int, confirmed: int, handled: int) -> list[Job]:
+    """So many runs of each blueprint and of the agent, in a random order; refused orders are never shipped."""
     made = [Job("orders__fulfil", {"number": f"A-{number}"}) for number in range(fulfilled)]
+    made += [Job("orders__fulfil", {"number": f"{REFUSED_LETTER}-{number}"}) for number in range(refused)]
     made += [Job("orders__confirm", {"number": f"B-{number}"}) for number in range(confirmed)]
     made += [Job("run_agent", {"agent": "clerk", "prompt": f"Handle order {number}"}) for number in range(handled)]
     random.Random(1).shuffle(made)
@@ -55,10 +63,13 @@ class Feeder:
     def __init__(self, urls: Sequence[str], folder: Path, environment: dict[str, str], seed: int) -> None:
         self._urls = urls
         self._folder = folder
+        self.log = folder / "commands.log"
         self._environment = environment
         self._random = random.Random(seed)
         self._numbers = iter(range(100_000, 1_000_000))
         """Numbers for orders whose first start was not acknowledged: it may have begun all the same."""
+        self._avoided: dict[str, float] = {}
+        """The servers that did not answer, and until when clients leave each alone."""
         self.fed = Fed()
         self.last_problem = ""
         """Why the last start failed, for a cluster in which all of them do."""
@@ -95,16 +106,24 @@ class Feeder:
         return Job(job.tool, {"number": f"{letter}-{next(self._numbers)}"})
 
     async def _is_started(self, job: Job) -> bool:
-        url = self._random.choice(self._urls)
+        url = self._choose_server()
         try:
             async with asyncio.timeout(_ATTEMPT_SECONDS):
                 async with task_client(url) as client:
                     run = await start(client, job.tool, job.arguments)
         except (MCPError, OSError, TimeoutError, AssertionError, BaseExceptionGroup) as error:
             self.last_problem = repr(error)[:500]
+            if isinstance(error, TimeoutError):
+                self._avoided[url] = time.monotonic() + _AVOID_SECONDS
             return False
         self.fed.runs[run] = job
+        self.fed.servers[run] = url
         return True
+
+    def _choose_server(self) -> str:
+        now = time.monotonic()
+        answering = [url for url in self._urls if self._avoided.get(url, now) <= now]
+        return self._random.choice(answering or self._urls)
 
     async def _give_commands(self, numbers: Iterator[int], pause: float) -> None:
         for number in numbers:
@@ -114,9 +133,10 @@ class Feeder:
     def _command(self, order: str, *, is_killed: bool) -> None:
         words = f"Reserve order {order} and then ship order {order}"
         command = [str(AGENT), "task", "start", words, "--trust", "--json"]
-        process = subprocess.Popen(
-            command, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, stderr=log
+            )
         try:
             printed, _ = process.communicate(timeout=self._random.uniform(1, 4) if is_killed else 60)
         except subprocess.TimeoutExpired:
