@@ -14,7 +14,7 @@ LONG_FREEZE_SECONDS = 70.0
 """Longer than a lease lasts: what the part was doing is taken up by another."""
 _LONG = "freeze long"
 ACTIONS = ("kill", "stop", "freeze", _LONG)
-_PAUSE_SECONDS = (1.0, 4.0)
+_PAUSE_SECONDS = (0.5, 3.0)
 
 
 class Trouble:
