@@ -5,14 +5,18 @@ import http.client
 import json
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
+from mcp import Client, MCPError
 
 from agent_resolver.server.transport import Drain
-from tests.process import eventually
+from tests.cli.blueprint_project import write_packing_shop
+from tests.process import comes_true, eventually
 from tests.server.conftest import META, MODERN, over_http
 
 HEADERS = {
@@ -91,3 +95,40 @@ def _exchange(client: socket.socket) -> bytes:
             return client.recv(1)
         except ConnectionError:
             return b"lost"
+
+
+IMPATIENT = """\
+from agent_resolver.server import transport
+transport.DRAIN_SECONDS = 1
+from agent_resolver.cli import entry
+entry()
+"""
+"""The command, which waits for calls no longer than a second."""
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("options", [[], ["--shared"]])
+async def test_a_call_that_does_not_end_does_not_keep_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """The call could take a minute, and counts as interrupted instead."""
+    monkeypatch.setattr(
+        "tests.server.conftest.command", lambda *given: [sys.executable, "-c", IMPATIENT, "serve", *given]
+    )
+    shop = write_packing_shop(tmp_path)
+    with over_http(tmp_path, "--trust", *options) as address:
+
+        async def call() -> None:
+            with pytest.raises((MCPError, httpx2.HTTPError, ExceptionGroup)):
+                async with Client(address.url) as client:
+                    await client.call_tool("shop__pack", {"id": "lamp-1"})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await comes_true(lambda: shop.notes == ["pack lamp-1"])
+            address.process.send_signal(signal.SIGTERM)
+            code = await anyio.to_thread.run_sync(address.process.wait, 40)
+
+    assert code == 0
+    assert "Traceback" not in address.said()

@@ -355,7 +355,7 @@ class ToolRegistry:
         """Wait until every call that was started is recorded, also those whose callers have stopped waiting.
 
         Args:
-            seconds: The longest time to wait. A call that has not ended then counts as interrupted.
+            seconds: The longest time to wait. A call that has not ended then is given up, and counts as interrupted.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -363,7 +363,8 @@ class ToolRegistry:
                 while self._calls.tasks:
                     await asyncio.wait(self._calls.tasks)
         except TimeoutError:
-            return
+            for task in self._calls.tasks:
+                task.cancel()
 
     async def recover(self, context: CallContext) -> int:
         """Find the calls whose process is gone; what may not be done twice becomes a question for a person."""

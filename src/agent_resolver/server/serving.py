@@ -172,7 +172,7 @@ async def serve_session(
         url = mcp_url(how.http[0], listening.getsockname()[1])
         authentication = _authentication_of(session, opened.offer, url, how.allow_hosts)
         _note_ready(how, catalog, opened.offer, url)
-        await serve_http(
+        seconds_left = await serve_http(
             opened.server,
             listening,
             how.allow_hosts,
@@ -183,6 +183,8 @@ async def serve_session(
             probed=ServedProcess(session),
             keeping=_keeping_of(session, how, opened.offer),
         )
+        # Otherwise the tools would be closed only once the slowest call has ended.
+        await opened.offer.registry.settle(seconds_left)
 
 
 def _keeping_of(session: Session, how: Serving, offer: "_Offer") -> Keeping:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 DRAIN_SECONDS: Final = 30.0
-"""The longest time that a server which others replace takes for the requests that it still has."""
+"""The longest time that a server takes for the calls that it still has when it is asked to end."""
 _LOOK_SECONDS: Final = 0.05
 
 Beside = Callable[[], Coroutine[Any, Any, None]]
@@ -109,8 +110,10 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
     authentication: "Authentication | None" = None,
     probed: "Probed | None" = None,
     keeping: Keeping | None = None,
-) -> None:
+) -> float:
     """Serve Streamable HTTP at `/mcp` until interrupted; `names` are the hosts that clients may call it by.
+
+    Returns the seconds that calls may still take.
 
     `on_interrupt` is called once it is, before requests end. With `authentication`, every request needs a valid token,
     and `caller_of_request` says whose it is. Probes of `probed` take none. `keeping` says what this server shares with
@@ -167,9 +170,13 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
             await _until_idle(running)
         end()
 
+    ends_at = inf
+
     async with anyio.create_task_group() as group:
 
         def stop(number: int) -> None:
+            nonlocal ends_at
+            ends_at = min(ends_at, anyio.current_time() + DRAIN_SECONDS)
             if keeping.is_shared and number == signal.SIGTERM and not drain.has_begun:
                 drain.has_begun = True
                 group.start_soon(finish)
@@ -184,6 +191,7 @@ async def serve_http(  # noqa: PLR0913 - each is one part of the server
             group.start_soon(_when_left_alone, keeping.channel, stop)
         await running.serve([listening])
         group.cancel_scope.cancel()
+    return max(ends_at - anyio.current_time(), 0.0)
 
 
 async def _until_idle(running: "uvicorn.Server") -> None:
