@@ -170,7 +170,7 @@ class Engine(Part):
         self._server.kill()
 
     def stop(self) -> None:
-        # It waits for every worker that polls, for minutes: a signal that it heeds at once is as good.
+        # A stop is a kill here: asked to end, it waits minutes for every worker that polls.
         self._server.kill()
 
     def pids(self) -> list[int]:
