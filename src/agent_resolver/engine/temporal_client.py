@@ -71,6 +71,9 @@ async def _connect_once_started(
     identity: str,
 ) -> Client:
     """A client of the server, which may have been started at the same time as this process."""
+    tls: TLSConfig | bool = place.is_encrypted
+    if place.root_certificate:
+        tls = TLSConfig(server_root_ca_cert=place.root_certificate)
     while True:
         try:
             return await Client.connect(
@@ -79,9 +82,7 @@ async def _connect_once_started(
                 data_converter=converter,
                 identity=identity,
                 api_key=place.api_key or None,
-                tls=TLSConfig(server_root_ca_cert=place.root_certificate)
-                if place.root_certificate
-                else place.is_encrypted,
+                tls=tls,
                 runtime=quiet_runtime(),
             )
         except RuntimeError as error:

@@ -149,18 +149,21 @@ async def _call(
                 # The run has begun, and stays; nothing here can drive it.
                 raise tools.engine.worker.broken
             view = await watcher.look(tools)
-            # A run that waits for a person or a signal is left, since to call it again
-            # would change nothing.
-            is_going_on = view is not None and view.row.status in {
-                "running",
-                "cancelling",
-            }
-            if options.detach or not (isinstance(outcome, Pending) and is_going_on):
+            if options.detach or not await _goes_on(tools, outcome, view):
                 return outcome
-            # A call does not wait for a run that nothing drives, so that this would turn
-            # in a circle.
-            if tools.engine is not None and not await tools.engine.has_driver():
-                return outcome
+
+
+async def _goes_on(tools: OpenTools, outcome: Outcome, view: RunView | None) -> bool:
+    """True if another call would wait for more of the run."""
+    if not isinstance(outcome, Pending) or view is None or tools.engine is None:
+        return False
+    # A run that waits for a person or a signal is left, since to call it again would
+    # change nothing.
+    if view.row.status not in {"running", "cancelling"}:
+        return False
+    # A call does not wait for a run that nothing drives: calls would follow each other
+    # without a pause.
+    return await tools.engine.has_driver()
 
 
 class _Watcher:
