@@ -378,12 +378,9 @@ class TemporalCarrier:
         is_settled, owner, left_by = await journal.store.read(
             lambda snapshot: _read_progress(snapshot, journal, run, now)
         )
-        is_gone = owner in await find_gone(journal.store, [owner])
-        return _Look(
-            is_settled,
-            holder="" if is_gone else owner,
-            gone=owner if is_gone else left_by,
-        )
+        if owner in await find_gone(journal.store, [owner]):
+            return _Look(is_settled, gone=owner)
+        return _Look(is_settled, holder=owner, gone=left_by)
 
     # Parts ----------------------------------------------------------------------------
 
