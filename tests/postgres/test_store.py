@@ -22,6 +22,13 @@ from tests.postgres_server import PostgresServer, postgres_server
 from tests.process import eventually
 from tests.storage.conformance import action, do, printed, read, record, run_row, say, write
 
+CLAIMING = """
+    asyncio.run(store.claim("run/1", 3600))
+    print(store.owner, flush=True)
+    sys.stdin.read()
+    """
+"""A process that holds a lease until its input ends, and says its name."""
+
 
 @contextmanager
 def opened(url: str, **more: Any) -> Iterator[PostgresStore]:
@@ -155,49 +162,35 @@ def test_a_wake_up_is_heard_after_the_session_that_listens_was_ended(url: str) -
 def test_after_a_restart_of_the_server_a_process_that_lives_is_not_gone() -> None:
     with postgres_server() as server:
         url = server.new_database()
-        with opened(url) as store:
-            holder = InPostgres(url)
-            claiming = """
-                asyncio.run(store.claim("run/1", 3600))
-                print(store.owner, flush=True)
-                sys.stdin.read()
-                """
-            with holder.process(claiming) as process:
-                owner = printed(process)
-                server.kill()
-                server.start()
+        with opened(url) as store, InPostgres(url).process(CLAIMING) as process:
+            owner = printed(process)
+            server.kill()
+            server.start()
 
-                assert not store.is_gone(owner), "it has had no time to come back"
-                assert do(store.claim("run/1", 60)) is None
+            assert not store.is_gone(owner), "it has had no time to come back"
+            assert do(store.claim("run/1", 60)) is None
 
 
 def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone() -> None:
     """Such as that of one process of the server, which the system ends when memory runs out."""
     with postgres_server() as server:
         url = server.new_database()
-        with opened(url) as store:
-            holder = InPostgres(url)
-            claiming = """
-                asyncio.run(store.claim("run/1", 3600))
-                print(store.owner, flush=True)
-                sys.stdin.read()
-                """
-            with holder.process(claiming) as process:
-                owner = printed(process)
-                assert not store.is_gone(owner)
-                process.send_signal(signal.SIGSTOP)
-                try:
-                    end_by_crash(url)
-                    assert eventually(lambda: is_held(url, store.owner)), "this one has come back"
-                    assert not is_held(url, owner)
-                    assert not store.is_gone(owner), "it has had no time to come back"
-                    assert do(store.claim("run/1", 60)) is None
-                finally:
-                    process.send_signal(signal.SIGCONT)
-                assert eventually(lambda: is_held(url, owner))
-                process.kill()
-                process.wait()
-                assert eventually(lambda: store.is_gone(owner)), "it came back, and has ended since"
+        with opened(url) as store, InPostgres(url).process(CLAIMING) as process:
+            owner = printed(process)
+            assert not store.is_gone(owner)
+            process.send_signal(signal.SIGSTOP)
+            try:
+                end_by_crash(url)
+                assert eventually(lambda: is_held(url, store.owner)), "this one has come back"
+                assert not is_held(url, owner)
+                assert not store.is_gone(owner), "it has had no time to come back"
+                assert do(store.claim("run/1", 60)) is None
+            finally:
+                process.send_signal(signal.SIGCONT)
+            assert eventually(lambda: is_held(url, owner))
+            process.kill()
+            process.wait()
+            assert eventually(lambda: store.is_gone(owner)), "it came back, and has ended since"
 
 
 def end_by_crash(url: str) -> None:

@@ -17,6 +17,7 @@ from agent_resolver.storage.postgres.alone import alone_in
 from agent_resolver.storage.postgres.lock import LOCKS, MIGRATING
 from tests.postgres.harness import InPostgres
 from tests.postgres.test_store import append, end_sessions, faults, numbers, opened
+from tests.postgres_server import PostgresServer
 from tests.process import eventually
 from tests.storage.conformance import ROOT, action, printed, read, run_row, say, write
 
@@ -103,6 +104,25 @@ def test_processes_that_migrate_wait_for_each_other(url: str, older: str, *, is_
         for process in processes:
             say(process, "end")
     assert version(where) == NEWEST
+
+
+def test_an_auditor_may_read_the_tables_of_a_later_version(older: str, server: PostgresServer) -> None:
+    """With the rights that the documentation gives, which count for tables that a migration adds."""
+    edit(
+        older,
+        """
+        CREATE ROLE reviewer LOGIN;
+        GRANT USAGE ON SCHEMA agent_resolver TO reviewer;
+        GRANT SELECT ON ALL TABLES IN SCHEMA agent_resolver TO reviewer;
+        ALTER DEFAULT PRIVILEGES IN SCHEMA agent_resolver GRANT SELECT ON TABLES TO reviewer;
+        """,
+    )
+    with opened(older) as store:
+        assert store.version == NEWEST
+    with psycopg.connect(server.url(older.rpartition("/")[2], "reviewer")) as connection:
+        assert connection.execute("SELECT * FROM agent_resolver.served").fetchall() == []
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("DELETE FROM agent_resolver.served")
 
 
 DIES = """

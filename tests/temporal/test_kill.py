@@ -41,16 +41,20 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]
 def test_server_and_worker_killed_at_once_lose_and_repeat_nothing(
     mother: Mother, mortal: TemporalServer, tmp_path: Path, point: str, number: int
 ) -> None:
+    kill_and_go_on(mother, mortal, tmp_path, point, number)
+
+
+def kill_and_go_on(mother: Mother, mortal: TemporalServer, folder: Path, point: str, number: int) -> None:
+    """Kill a worker where it is, and the server with it; then start both again, and compare."""
     driver = f"{TEMPORAL}{mortal.address}"
-    task = Task(folder=str(tmp_path), driver=driver, runs=RUNS, point=point, number=number)
-    assert not mother.do(task)
+    assert not mother.do(Task(folder=str(folder), driver=driver, runs=RUNS, point=point, number=number))
     mortal.kill()
-    left = look(tmp_path)
+    left = look(folder)
     mortal.start()
 
-    assert mother.do(Task(folder=str(tmp_path), driver=driver, runs=RUNS))
+    assert mother.do(Task(folder=str(folder), driver=driver, runs=RUNS))
 
-    after = look(tmp_path)
+    after = look(folder)
     check_nothing_is_repeated(left, after)
     check_ends(after, RUNS)
 
@@ -73,16 +77,6 @@ def test_server_and_worker_killed_at_once_leave_a_state_in_postgres_whole(
     mother: Mother, mortal: TemporalServer, tmp_path: Path
 ) -> None:
     """The state is what lasts, on a server of its own."""
-    driver = f"{TEMPORAL}{mortal.address}"
     with postgres_server() as state:
         use_postgres(tmp_path, state.new_database())
-        assert not mother.do(Task(folder=str(tmp_path), driver=driver, runs=RUNS, point="tool:after", number=7))
-        mortal.kill()
-        left = look(tmp_path)
-        mortal.start()
-
-        assert mother.do(Task(folder=str(tmp_path), driver=driver, runs=RUNS))
-
-        after = look(tmp_path)
-    check_nothing_is_repeated(left, after)
-    check_ends(after, RUNS)
+        kill_and_go_on(mother, mortal, tmp_path, "tool:after", 7)
