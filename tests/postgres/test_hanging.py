@@ -104,14 +104,20 @@ def test_a_commit_whose_answer_never_comes_is_looked_for(server: PostgresServer,
         assert faults(store) == []
 
 
-def test_a_wait_for_a_lock_is_not_taken_for_hanging(url: str) -> None:
+def append_and_wake(transaction: Transaction) -> None:
+    append(1)(transaction)
+    transaction.wake("topic", "key")
+
+
+@pytest.mark.parametrize("table", ["audit", "audit_seal", "wake"])
+def test_a_wait_for_a_lock_is_not_taken_for_hanging(url: str, table: str) -> None:
     """The server says itself that it took too long, and the session stays."""
     with opened(f"{url}?{SOON}") as store, psycopg.connect(url) as blocking:
         write(store, append(0))
         session = store.database._writing
-        blocking.execute("LOCK TABLE agent_resolver.audit_seal IN ACCESS EXCLUSIVE MODE")
+        blocking.execute(f"LOCK TABLE agent_resolver.{table} IN ACCESS EXCLUSIVE MODE".encode())
         with pytest.raises(UnreadableFile, match="cannot be used as the state"):
-            write(store, append(1))
+            write(store, append_and_wake)
         blocking.rollback()
         write(store, append(2))
         assert store.database._writing is session

@@ -84,15 +84,17 @@ class BoundedSession(psycopg.Connection[Any]):
         timeout: float | None = None,
     ) -> _Result:
         """Do a part of the conversation with the server; the session ends if it does not answer."""
-        bound = self.longest_wait if timeout is None else timeout
+        bound = self.longest_wait
+        if timeout is not None or bound is None:
+            return super().wait(gen, interval, timeout)
+        began = time.monotonic()
         try:
             return super().wait(gen, interval, bound)
         except psycopg.OperationalError as error:
-            # After any other error, the statement is over or the connection is.
-            is_unanswered = (
-                self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE
-            )
-            if timeout is not None or not is_unanswered:
+            # An error that the server reports comes before the bound.
+            is_late = time.monotonic() - began >= bound
+            is_active = self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE
+            if not (is_late and is_active):
                 raise
             # Not `close`: a connection that was lent refuses that.
             self.pgconn.finish()
