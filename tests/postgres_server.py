@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -70,6 +71,11 @@ class PostgresServer:
         # Where no process collects the dead, the next server would take their ids for living ones.
         for lock in (self._data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")):
             lock.unlink(missing_ok=True)
+
+    def crash(self) -> None:
+        """Kill one process of the server, which then ends all sessions and begins again."""
+        with psycopg.connect(self.url()) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
 
     def process_ids(self) -> list[int]:
         """The server first, then the processes that it started."""

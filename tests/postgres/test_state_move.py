@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from agent_resolver.project.session import Session
 from agent_resolver.project.state_move import Moved, move_state
 from agent_resolver.schema import LEASES, LEDGER, PENDING, RUNS, TABLES, AuditKind, LeaseRow, LedgerEntry, Record, Run
 from agent_resolver.storage import PostgresAddress, PostgresStore, Snapshot, StateInUse, Transaction, trail_faults
+from tests.postgres_server import postgres_server
 from tests.process import eventually
 from tests.storage.conformance import full_row
 
@@ -81,6 +83,29 @@ SEAL = (
     "SELECT count, root, anchor, anchor_root, anchor_heads, anchor_seal, number, seal, mark"
     " FROM audit_seal JOIN audit_mark USING (id)"
 )
+
+
+def test_processes_of_the_file_are_gone_also_in_a_server_that_has_just_crashed(tmp_path: Path) -> None:
+    """No process of the file can come back to the server, so that none is waited for."""
+    with postgres_server() as server:
+        url = server.new_database()
+        with session_in(tmp_path) as session:
+            owner, _ = fill(session)
+        server.crash()
+        assert eventually(partial(answers, url))
+
+        with session_in(tmp_path) as session:
+            move_state(session, PostgresAddress(url))
+            with closing(PostgresStore(PostgresAddress(url), keys=session.keys)) as store:
+                assert store.is_gone(owner)
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 @pytest.fixture

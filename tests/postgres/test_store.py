@@ -1,7 +1,6 @@
 """What only a state in Postgres has: a server that fails, peers that stop, and roles that may only look."""
 
 import asyncio
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -180,7 +179,7 @@ def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone(
             assert not store.is_gone(owner)
             process.send_signal(signal.SIGSTOP)
             try:
-                end_by_crash(url)
+                server.crash()
                 assert eventually(lambda: is_held(url, store.owner)), "this one has come back"
                 assert not is_held(url, owner)
                 assert not store.is_gone(owner), "it has had no time to come back"
@@ -191,12 +190,6 @@ def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone(
             process.kill()
             process.wait()
             assert eventually(lambda: store.is_gone(owner)), "it came back, and has ended since"
-
-
-def end_by_crash(url: str) -> None:
-    """Kill one process of the server, which then ends all others and begins again."""
-    with psycopg.connect(url) as connection:
-        os.kill(connection.info.backend_pid, signal.SIGKILL)
 
 
 def is_held(url: str, owner: str) -> bool:

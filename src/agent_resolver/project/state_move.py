@@ -227,8 +227,13 @@ def _as_left(row: Row) -> Row:
 
 def _remember_owners(target: SqlConnection) -> None:
     """Let the database know the processes of calls that were interrupted: it takes only known ones for gone."""
-    statement = f"INSERT INTO owner (name) SELECT name FROM ({OWNERS_IN_USE}) AS used WHERE name <> ''"  # noqa: S608
-    target.execute(statement)
+    # Only now: it imports the driver of Postgres, which only a move needs.
+    from agent_resolver.storage.postgres.watch import EPOCH
+
+    # They never had a session here. In the present epoch, a process without one is gone
+    # at once.
+    columns = f"SELECT name, {EPOCH} FROM ({OWNERS_IN_USE}) AS used WHERE name <> ''"  # noqa: S608 - our own texts
+    target.execute(f"INSERT INTO owner (name, server_start) {columns}")
 
 
 # Checkpoints --------------------------------------------------------------------------

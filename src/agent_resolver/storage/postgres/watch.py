@@ -37,17 +37,18 @@ _IS_HELD: Final = f"""
 """  # noqa: S608 - our own number
 # A server loses all sessions at once when it is started again, and also when one of its
 # processes crashes. Both times it begins its statistics again.
-_EPOCH: Final = (
+EPOCH: Final = (
     "greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
 )
+"""The time since which sessions of the server last, as SQL."""
 # In another epoch than that of its row, a process may be there and not have connected
 # again yet. A recovery of the server may have taken longer than the grace, or a replica
 # that was there before may have taken its place: so this process must have been
 # connected for some time itself.
 _IS_GONE: Final = f"""
     NOT {_IS_HELD} AND (
-        server_start = {_EPOCH} OR (
-            {_EPOCH} < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
+        server_start = {EPOCH} OR (
+            {EPOCH} < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
             AND (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
                 < clock_timestamp() - interval '{_BEHIND_SECONDS} seconds'
         )
@@ -146,11 +147,11 @@ class Watch:
             ).fetchone()
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(number)})")
             columns = "(name, number, server_start) OVERRIDING SYSTEM VALUE"
-            inserting = f"INSERT INTO owner {columns} VALUES (?, ?, {_EPOCH})"  # noqa: S608
+            inserting = f"INSERT INTO owner {columns} VALUES (?, ?, {EPOCH})"  # noqa: S608
             connection.execute(inserting, (self.name, number))
         else:
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
-            renewing = f"UPDATE owner SET server_start = {_EPOCH} WHERE name = ?"  # noqa: S608
+            renewing = f"UPDATE owner SET server_start = {EPOCH} WHERE name = ?"  # noqa: S608
             connection.execute(renewing, (self.name,))
         connection.run(f"LISTEN {CHANNEL}")
 
