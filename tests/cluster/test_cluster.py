@@ -155,9 +155,7 @@ def warehouse() -> Iterator[str]:
         url = server.new_database()
         with psycopg.connect(url) as connection:
             connection.execute(orders.SCHEMA)
-            connection.execute(
-                f"ALTER TABLE effect ADD CHECK (action <> 'ship' OR number NOT LIKE '{REFUSED_LETTER}-%')"
-            )
+            connection.execute(HABITS)
         yield url
 
 
