@@ -93,8 +93,11 @@ class EngineBroken(ResolverError):
 class EngineUnreachable(EngineBroken):
     """The server of the engine cannot be reached, or refuses this worker. Every run stays in the state."""
 
-    def __init__(self, address: str, problem: str, hint: str = "") -> None:
+    def __init__(
+        self, address: str, problem: str, hint: str = "", *, may_be_starting: bool = False
+    ) -> None:
         super().__init__(address, problem)
+        self.may_be_starting = may_be_starting
         self.args = (f"The Temporal server at `{address}` cannot be used: {problem}",)
         self.hint = (
             hint
@@ -106,6 +109,7 @@ class EngineAway(ResolverError):
     """The database of the engine does not answer now. Runs that were driven are found as interrupted later."""
 
     exit_code = 2
+    may_be_starting = True
     hint = "see that the database runs and can be reached; workers that run go on by themselves"
 
     def __init__(self, name: str, problem: str) -> None:

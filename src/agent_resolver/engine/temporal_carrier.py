@@ -393,9 +393,15 @@ class TemporalCarrier:
         try:
             return await asyncio.wait_for(request, 2 * CONNECT_SECONDS)
         except TimeoutError:
-            raise EngineUnreachable(self._place.address, "no answer") from None
+            raise EngineUnreachable(
+                self._place.address, "no answer", may_be_starting=True
+            ) from None
         except RPCError as error:
-            raise EngineUnreachable(self._place.address, words_of(error)) from None
+            raise EngineUnreachable(
+                self._place.address,
+                words_of(error),
+                may_be_starting=error.status in _PASSING,
+            ) from None
 
     def _deployment(self) -> WorkerDeploymentConfig | None:
         if not self._place.is_versioned:

@@ -24,11 +24,13 @@ _NO_TEMPORAL: Final = (
 )
 _STATUS: Final = re.compile(r'Status \{ code: (\w+), message: "([^"]*)"')
 """How the library's message has the answer of a server that refused."""
+_REFUSED: Final = "ConnectionRefused"
+"""What a message contains if nothing listens at the address, perhaps not yet."""
 _STARTING: Final = "Frontend is not healthy yet"
 """What a server says that listens, and is not ready yet."""
 _PLAIN_WORDS: Final = (
     ("dns error", "its name is not known here"),
-    ("ConnectionRefused", "nothing listens there"),
+    (_REFUSED, "nothing listens there"),
     (
         "InvalidContentType",
         "it does not encrypt, and `engine.ca_file` or `engine.api_key_env` asks for that",
@@ -58,11 +60,14 @@ async def connect(
         async with asyncio.timeout(CONNECT_SECONDS):
             return await _connect_once_started(place, converter, identity)
     except TimeoutError:
-        raise EngineUnreachable(
-            place.address, f"it was not ready in {CONNECT_SECONDS:.0f} seconds"
-        ) from None
+        problem = f"it was not ready in {CONNECT_SECONDS:.0f} seconds"
+        raise EngineUnreachable(place.address, problem, may_be_starting=True) from None
     except (RuntimeError, ValueError) as error:
-        raise EngineUnreachable(place.address, plain_words(str(error))) from None
+        raise EngineUnreachable(
+            place.address,
+            plain_words(str(error)),
+            may_be_starting=_REFUSED in str(error),
+        ) from None
 
 
 async def _connect_once_started(

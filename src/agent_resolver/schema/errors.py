@@ -36,6 +36,8 @@ class ResolverError(Exception):
     """Every finding behind the message; each has a text and can be written as JSON."""
     exit_code: int = 1
     """The exit code of a command that ends with this error."""
+    may_be_starting: bool = False
+    """True if it is about a server that may only be starting: the same attempt may succeed a moment later."""
 
 
 class InvalidInput(ResolverError):

@@ -16,6 +16,7 @@ from agent_resolver.cli.errors import Usage
 from agent_resolver.cli.input import AGENT_FILE, INDEX
 from agent_resolver.cli.option import folder_of, session_here, session_of
 from agent_resolver.cli.output import err, out_text
+from agent_resolver.cli.starting import start_patiently
 from agent_resolver.core.count import counted
 from agent_resolver.project.config import variables_of
 from agent_resolver.project.config_file import find_config
@@ -53,14 +54,24 @@ def run(options: argparse.Namespace) -> int:
         level=logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
-    anyio.run(_serve_until_end, options)
+    # Only once: these files are closed with their objects.
+    sockets = _handed_sockets(options)
+    serve = partial(anyio.run, _serve_until_end, options, *sockets)
+    if options.http:
+        start_patiently(serve, lambda problem: err(f"warning: {problem}"))
+    else:
+        # A client waits for its first answer, and gives up by itself.
+        serve()
     return 0
 
 
-async def _serve_until_end(options: argparse.Namespace) -> None:
+async def _serve_until_end(
+    options: argparse.Namespace,
+    listening: "socket.socket | None",
+    channel: "socket.socket | None",
+) -> None:
     from agent_resolver.server.serving import Serving, serve_session
 
-    listening, channel = _handed_sockets(options)
     is_typed = sys.stdin.isatty()  # By a person, who may expect something to happen.
 
     with ExitStack() as stack:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent_resolver.cli.catalog.execution import open_catalog_of
 from agent_resolver.cli.option import session_of
 from agent_resolver.cli.output import err, out_json_line, safe
+from agent_resolver.cli.starting import start_patiently
 from agent_resolver.cli.task.driving import acts_as_worker
 from agent_resolver.project.identity import ProcessIdentity
 from agent_resolver.project.run import ToolUse
@@ -40,11 +41,20 @@ def run(options: argparse.Namespace) -> int:
         level=logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    voice = _Voice(is_json=options.json)
+    attempt = partial(_run_once, options, voice)
+    if options.until_idle:
+        # What is to end soon must not wait for a server that may never come.
+        attempt()
+    else:
+        start_patiently(attempt, partial(voice.note_problem, ""))
+    return 0
+
+
+def _run_once(options: argparse.Namespace, voice: "_Voice") -> None:
     with session_of(options) as session:
-        voice = _Voice(is_json=options.json)
         kinds = _kinds_of(session, options, voice)
         asyncio.run(_work(session, kinds, voice, options))
-    return 0
 
 
 def _kinds_of(

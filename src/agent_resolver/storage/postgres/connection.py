@@ -49,6 +49,7 @@ _Result = TypeVar("_Result")
 class UnreachableState(UnreadableFile):
     """Postgres does not answer, or does not let this process in."""
 
+    may_be_starting = True
     hint = "see that the server runs, and that `state.url` names its host, port, database and user"
 
     def __init__(self, name: str, error: Exception) -> None:

@@ -15,6 +15,7 @@ from agent_resolver.storage.port import Result, Snapshot
 from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import (
     SCHEMA,
+    UnreachableState,
     connect_within,
     without_zero,
 )
@@ -160,6 +161,8 @@ def database_identity(address: PostgresAddress) -> str:
     try:
         server, database = connection.execute(_IDENTITY).fetchone()
     except psycopg.Error as error:
+        if connection.is_lost:
+            raise UnreachableState(address.name, error) from error
         problem = f"does not say which database it is: {' '.join(str(error).split())}"
         raise UnreadableFile(address.name, problem) from error
     finally:
