@@ -152,7 +152,8 @@ _IDENTITY: Final = """
 def database_identity(address: PostgresAddress) -> str:
     """A name that no other database has, by whatever host, user or parameters it is reached.
 
-    A copy on another server has another one, so that two copies of a state are never taken for one.
+    A copy that was restored from a dump has another name. A copy of the server's files, such as a snapshot, has the
+    same one: nothing in it can tell.
 
     Raises:
         UnreadableFile: The server cannot be reached, or does not tell this user.
