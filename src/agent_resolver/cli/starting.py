@@ -35,7 +35,10 @@ def start_patiently(
         try:
             attempt()
         except ResolverError as error:
-            if not error.may_be_starting or time.monotonic() + _PAUSE_SECONDS > deadline:
+            if (
+                not error.may_be_starting
+                or time.monotonic() + _PAUSE_SECONDS > deadline
+            ):
                 raise
             if not is_reported:
                 report(f"{error} (trying for {seconds:.0f} seconds)")

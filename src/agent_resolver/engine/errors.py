@@ -94,7 +94,12 @@ class EngineUnreachable(EngineBroken):
     """The server of the engine cannot be reached, or refuses this worker. Every run stays in the state."""
 
     def __init__(
-        self, address: str, problem: str, hint: str = "", *, may_be_starting: bool = False
+        self,
+        address: str,
+        problem: str,
+        hint: str = "",
+        *,
+        may_be_starting: bool = False,
     ) -> None:
         super().__init__(address, problem)
         self.may_be_starting = may_be_starting

@@ -5,6 +5,7 @@ blueprints come from the queue of the engine; runs of agents, workflows and task
 """
 
 import asyncio
+import math
 import os
 import random
 import socket
@@ -324,6 +325,8 @@ class ProjectWorker:
         """Take up runs that can go on, as far as there is room; `scans` to look at all that wait as well."""
         kinds = self._works.keys()
         if not kinds:
+            # Nothing is to be found here, now or later: the engine has all runs.
+            self._next_scan = math.inf
             return
         found = await self._ready.interrupted(kinds)
         if scans:
