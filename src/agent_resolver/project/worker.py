@@ -239,9 +239,7 @@ class ProjectWorker:
             # The runs that are driven here come to a point at which another worker can
             # take them up.
             await asyncio.gather(others, return_exceptions=True)
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await _cancel(beside)
             await self._note_stopped()
 
     async def drain(self) -> None:
@@ -251,19 +249,25 @@ class ProjectWorker:
             EngineBroken: The engine cannot be used any more. Every run stays for another worker.
         """
         await self._note("working")
+        # It may drive runs for long: it is listed meanwhile, and hears operators.
+        beating = asyncio.create_task(self._beat())
         try:
-            while not self.is_stopping:
-                if self._blueprints is not None:
-                    await self._blueprints.drain()
-                await self._take_ready(scans=True)
-                # Nothing was driven in this turn, so nothing can have made another run
-                # ready.
-                if not self._driven:
-                    break
-                await asyncio.wait([each.task for each in self._driven.values()])
+            await self._turning(self._drive_all())
         finally:
             await self._end()
+            await _cancel([beating])
             await self._note_stopped()
+
+    async def _drive_all(self) -> None:
+        while not self.is_stopping:
+            if self._blueprints is not None:
+                await self._blueprints.drain()
+            await self._take_ready(scans=True)
+            # Nothing was driven in this turn, so nothing can have made another run
+            # ready.
+            if not self._driven:
+                break
+            await asyncio.wait([each.task for each in self._driven.values()])
 
     async def _take_others(self) -> None:
         loop = asyncio.get_running_loop()
@@ -286,18 +290,18 @@ class ProjectWorker:
                 await asyncio.wait_for(self._changed.wait(), pause)
         await self._end()
 
-    async def _turning(self, look: Coroutine[Any, Any, None]) -> None:
-        """Wait for a look at the state, however long the state takes: then it is not this loop that is stuck.
+    async def _turning(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for the state or for runs, however long they take: then it is not this loop that is stuck.
 
         A process that were started again for it would only lose the calls that are under way.
         """
-        looking = asyncio.create_task(look)
+        working = asyncio.create_task(work)
         try:
-            while not (await asyncio.wait({looking}, timeout=LOOK_SECONDS))[0]:
+            while not (await asyncio.wait({working}, timeout=LOOK_SECONDS))[0]:
                 self.turned_at = time.monotonic()
-            await looking
+            await working
         finally:
-            looking.cancel()
+            working.cancel()
 
     async def _end(self) -> None:
         if self._driven:
@@ -508,3 +512,10 @@ class ProjectWorker:
             seen=time.time(),
             state=state,
         )
+
+
+async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
+    """End what runs beside the work, and wait until it has ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
