@@ -124,3 +124,14 @@ async def test_a_worker_that_ends_once_idle_is_seen_to_live_while_it_drives(sess
     await comes_true(lambda: opened.worker.turned_at > turned_at)
     opened.worker.stop()
     await working
+
+
+async def test_a_worker_whose_identity_is_away_goes_on_once_it_is_back(session: Session) -> None:
+    opened = Opened(session, Identity(failures=1))
+    await opened.put_run()
+    working = asyncio.create_task(opened.worker.run())
+    await comes_true(lambda: opened.work.driven == DRIVEN)
+    opened.worker.stop()
+    await working
+
+    assert opened.watch.problems == [("", "The worker has no token (ask again)")]

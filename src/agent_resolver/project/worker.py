@@ -285,6 +285,10 @@ class ProjectWorker:
                 self.counts.state_errors += 1
                 self._use.watch.note_problem("", str(error))
                 await asyncio.sleep(LOOK_SECONDS)
+            except ResolverError as error:
+                # So may an issuer that gives this worker no token now.
+                self._use.watch.note_problem("", _with_hint(error))
+                self._next_scan = loop.time() + _ANSWER_SECONDS
             pause = min(LOOK_SECONDS, max(self._next_scan - loop.time(), 0.0))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
@@ -438,8 +442,7 @@ class ProjectWorker:
             or listed.row.status in FINISHED
         ):
             return
-        hint = f" ({error.hint})" if error.hint else ""
-        self._leave(listed.row, f"{error}{hint}")
+        self._leave(listed.row, _with_hint(error))
 
     def _forget(self, run: str, _: asyncio.Task[None]) -> None:
         self._driven.pop(run, None)
@@ -519,3 +522,7 @@ async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _with_hint(error: ResolverError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
