@@ -1,7 +1,9 @@
 """The worker of a project, driven in this process: its engine and its identity are stand-ins."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +14,8 @@ from agent_resolver.project import Session
 from agent_resolver.project.worker import ProjectWorker, WorkerUse
 from agent_resolver.schema import Caller
 from agent_resolver.schema.state import AGENT_KINDS, RUNS, Run, RunKind
+from agent_resolver.storage import UnreadableFile
+from agent_resolver.storage.port import Transaction
 from agent_resolver.storage.run_listing import ListedRun
 from agent_resolver.storage.worker_listing import ask_to_drain
 from tests.process import comes_true
@@ -135,3 +139,25 @@ async def test_a_worker_whose_identity_is_away_goes_on_once_it_is_back(session: 
     await working
 
     assert opened.watch.problems == [("", "The worker has no token (ask again)")]
+
+
+async def test_a_state_that_fails_once_a_run_was_driven_is_reported(session: Session) -> None:
+    opened = Opened(session, Identity())
+    await opened.put_run()
+    unseen: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+    working = asyncio.create_task(opened.worker.drain())
+    await comes_true(lambda: opened.work.driven == DRIVEN)
+    await session.store.write(edit_row)
+    opened.worker.stop()
+    with suppress(UnreadableFile):
+        await working
+    gc.collect()
+
+    assert unseen == []
+    assert opened.worker.counts.state_errors == 1
+
+
+def edit_row(transaction: Transaction) -> None:
+    """Change the row of the run, as no program of ours does, so that it cannot be read."""
+    transaction.lend().execute("UPDATE run SET status = 'other'")

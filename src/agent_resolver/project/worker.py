@@ -401,27 +401,34 @@ class ProjectWorker:
         row = listed.row
         self._note_taken(row, listed.status == "interrupted")
         try:
-            caller = await self._use.identity.caller()
-            if not await self._works[row.kind].drive(listed, caller):
-                self._count_lost(row.kind)
-                self._use.watch.note_problem(
-                    row.id, "another process has taken it up: this one was too late"
-                )
-                return
+            await self._drive_or_refuse(listed)
         except (FileError, OSError) as error:
             self.counts.state_errors += 1
             # The state failed and not the run, which is tried again soon.
             self._leave(row, str(error), LOOK_SECONDS)
-            return
-        except ResolverError as error:
-            await self._note_refusal(row, error)
-            return
         except Exception as error:  # noqa: BLE001 - one run must not end the worker of all others
             # Its words may hold arguments; its kind and its place are enough to find
             # it.
             self._leave(row, f"{type(error).__name__}{place_of(error)}")
+
+    async def _drive_or_refuse(self, listed: ListedRun) -> None:
+        row = listed.row
+        try:
+            caller = await self._use.identity.caller()
+            is_kept = await self._works[row.kind].drive(listed, caller)
+        except FileError:
+            # This says nothing of the run.
+            raise
+        except ResolverError as error:
+            await self._note_refusal(row, error)
             return
-        await self._note_driven(row)
+        if is_kept:
+            await self._note_driven(row)
+            return
+        self._count_lost(row.kind)
+        self._use.watch.note_problem(
+            row.id, "another process has taken it up: this one was too late"
+        )
 
     async def _note_driven(self, before: Run) -> None:
         """Say how far a run was brought; one that waits as before is looked at again with all others that wait."""
