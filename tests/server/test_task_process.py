@@ -1,6 +1,9 @@
 """MCP tasks over stdio and HTTP: they outlive clients, servers that are killed, and waits for a person."""
 
+import signal
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,35 @@ async def test_a_worker_ends_a_task_whose_server_is_gone(shop: BlueprintProject)
             done = await ask(client, "tasks/get", task)
 
     assert done["result"]["structuredContent"] == {"sent": "lamp-1"}
+
+
+@pytest.mark.parametrize("options", [[], ["--shared"]])
+async def test_a_server_that_stops_begins_no_wave_and_hands_its_task_on(
+    shop: BlueprintProject, options: list[str]
+) -> None:
+    with over_http(shop.folder, "--trust", *options) as first:
+        async with task_client(first.url) as client:
+            task = await start(client, "shop__pack_and_send", {})
+            await comes_true(lambda: shop.notes == ["pack lamp-1"])
+        first.process.send_signal(signal.SIGTERM)
+        # It listens no longer, and so it stops.
+        await comes_true(lambda: not is_listening(first.port))
+        (shop.folder / "packed").touch()
+        code = await anyio.to_thread.run_sync(first.process.wait, 60)
+    handed_on = list(shop.notes)
+    with over_http(shop.folder, "--trust") as second:
+        async with task_client(second.url) as client:
+            done = await reach(client, task, "completed")
+
+    assert (code, handed_on) == (0, ["pack lamp-1"])
+    assert done["result"]["structuredContent"] == {"sent": "lamp-1"}
+    assert shop.notes == ["pack lamp-1", "send lamp-1"]
+
+
+def is_listening(port: int) -> bool:
+    with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 10):
+        return True
+    return False
 
 
 async def test_two_servers_know_the_same_tasks(shop: BlueprintProject) -> None:

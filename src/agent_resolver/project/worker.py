@@ -240,9 +240,7 @@ class ProjectWorker:
             # The runs that are driven here come to a point at which another worker can
             # take them up.
             await asyncio.gather(others, return_exceptions=True)
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await _cancel(beside)
             await self._note_stopped()
 
     async def drain(self) -> None:
@@ -252,19 +250,25 @@ class ProjectWorker:
             EngineBroken: The engine cannot be used any more. Every run stays for another worker.
         """
         await self._note("working")
+        # It may drive runs for long: it is listed meanwhile, and hears operators.
+        beating = asyncio.create_task(self._beat())
         try:
-            while not self.is_stopping:
-                if self._blueprints is not None:
-                    await self._blueprints.drain()
-                await self._take_ready(scans=True)
-                # Nothing was driven in this turn, so nothing can have made another run
-                # ready.
-                if not self._driven:
-                    break
-                await asyncio.wait([each.task for each in self._driven.values()])
+            await self._turning(self._drive_all())
         finally:
             await self._end()
+            await _cancel([beating])
             await self._note_stopped()
+
+    async def _drive_all(self) -> None:
+        while not self.is_stopping:
+            if self._blueprints is not None:
+                await self._blueprints.drain()
+            await self._take_ready(scans=True)
+            # Nothing was driven in this turn, so nothing can have made another run
+            # ready.
+            if not self._driven:
+                break
+            await asyncio.wait([each.task for each in self._driven.values()])
 
     async def _take_others(self) -> None:
         loop = asyncio.get_running_loop()
@@ -282,23 +286,27 @@ class ProjectWorker:
                 self.counts.state_errors += 1
                 self._use.watch.note_problem("", str(error))
                 await asyncio.sleep(LOOK_SECONDS)
+            except ResolverError as error:
+                # So may an issuer that gives this worker no token now.
+                self._use.watch.note_problem("", _with_hint(error))
+                self._next_scan = loop.time() + _ANSWER_SECONDS
             pause = min(LOOK_SECONDS, max(self._next_scan - loop.time(), 0.0))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
         await self._end()
 
-    async def _turning(self, look: Coroutine[Any, Any, None]) -> None:
-        """Wait for a look at the state, however long the state takes: then it is not this loop that is stuck.
+    async def _turning(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for the state or for runs, however long they take: then it is not this loop that is stuck.
 
         A process that were started again for it would only lose the calls that are under way.
         """
-        looking = asyncio.create_task(look)
+        working = asyncio.create_task(work)
         try:
-            while not (await asyncio.wait({looking}, timeout=LOOK_SECONDS))[0]:
+            while not (await asyncio.wait({working}, timeout=LOOK_SECONDS))[0]:
                 self.turned_at = time.monotonic()
-            await looking
+            await working
         finally:
-            looking.cancel()
+            working.cancel()
 
     async def _end(self) -> None:
         if self._driven:
@@ -396,27 +404,34 @@ class ProjectWorker:
         row = listed.row
         self._note_taken(row, listed.status == "interrupted")
         try:
-            caller = await self._use.identity.caller()
-            if not await self._works[row.kind].drive(listed, caller):
-                self._count_lost(row.kind)
-                self._use.watch.note_problem(
-                    row.id, "another process has taken it up: this one was too late"
-                )
-                return
+            await self._drive_or_refuse(listed)
         except (FileError, OSError) as error:
             self.counts.state_errors += 1
             # The state failed and not the run, which is tried again soon.
             self._leave(row, str(error), LOOK_SECONDS)
-            return
-        except ResolverError as error:
-            await self._note_refusal(row, error)
-            return
         except Exception as error:  # noqa: BLE001 - one run must not end the worker of all others
             # Its words may hold arguments; its kind and its place are enough to find
             # it.
             self._leave(row, f"{type(error).__name__}{place_of(error)}")
+
+    async def _drive_or_refuse(self, listed: ListedRun) -> None:
+        row = listed.row
+        try:
+            caller = await self._use.identity.caller()
+            is_kept = await self._works[row.kind].drive(listed, caller)
+        except FileError:
+            # This says nothing of the run.
+            raise
+        except ResolverError as error:
+            await self._note_refusal(row, error)
             return
-        await self._note_driven(row)
+        if is_kept:
+            await self._note_driven(row)
+            return
+        self._count_lost(row.kind)
+        self._use.watch.note_problem(
+            row.id, "another process has taken it up: this one was too late"
+        )
 
     async def _note_driven(self, before: Run) -> None:
         """Say how far a run was brought; one that waits as before is looked at again with all others that wait."""
@@ -437,8 +452,7 @@ class ProjectWorker:
             or listed.row.status in FINISHED
         ):
             return
-        hint = f" ({error.hint})" if error.hint else ""
-        self._leave(listed.row, f"{error}{hint}")
+        self._leave(listed.row, _with_hint(error))
 
     def _forget(self, run: str, _: asyncio.Task[None]) -> None:
         self._driven.pop(run, None)
@@ -511,3 +525,14 @@ class ProjectWorker:
             seen=time.time(),
             state=state,
         )
+
+
+async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
+    """End what runs beside the work, and wait until it has ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _with_hint(error: ResolverError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)

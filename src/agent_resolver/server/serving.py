@@ -281,6 +281,9 @@ async def _open_server(
             group.start_soon(tell_of_tools, offer.registry, notices)
 
     def stop_runs() -> None:
+        if offer.engine is not None:
+            # No wave begins any more: another process goes on with the runs.
+            offer.engine.worker.stop()
         if run_agent is not None:
             run_agent.stop()
         if tools.tasks is not None:
