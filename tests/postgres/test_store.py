@@ -132,6 +132,24 @@ def test_a_commit_of_which_nothing_can_be_found_out_fails_and_says_so(
             write(store, append(1))
 
 
+def test_a_commit_is_not_taken_for_an_earlier_one_of_which_nothing_was_found_out(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_resolver.storage.postgres.database.RETURN_SECONDS", 0.2)
+    url = server.new_database()
+    with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port))) as store:
+        write(store, append(0))
+        line.cut_at_commit(is_passed_on=True, is_for_good=True)
+        with pytest.raises(UnreadableFile, match="it is not known whether that was done"):
+            write(store, append(1))
+
+        line.cut_at_commit(is_passed_on=False)
+        write(store, append(2))
+
+        assert line.cuts == 2
+        assert numbers(store) == [0, 1, 2]
+
+
 def test_sessions_that_were_ended_are_made_again_and_keep_the_name(url: str) -> None:
     with opened(url) as store, opened(url) as other:
         owner = store.owner

@@ -96,7 +96,7 @@ class PostgresDatabase(StoreDatabase):
         self.watch: Watch | None = None
         """The session that shows that this process is there; the store brings it."""
         self._batch = 0
-        """The number of the last transaction that was committed."""
+        """The number of the last commit that was tried; a later one never has it again."""
         self._has_part = False
         """True if the transaction that is open has a savepoint."""
         self._writing: PostgresConnection | None = None
@@ -184,7 +184,10 @@ class PostgresDatabase(StoreDatabase):
 
     def _commit(self, connection: PostgresConnection) -> None:
         """Commit, and leave a mark by which it can be found out later that it was."""
-        number = self._batch + 1
+        # Also a commit of which nothing could be found out keeps its number: the next
+        # one must not find that mark and take it for its own.
+        self._batch += 1
+        number = self._batch
         name = "" if self.watch is None else self.watch.name
         try:
             connection.run(
@@ -196,7 +199,6 @@ class PostgresDatabase(StoreDatabase):
                 connection, name, number, error
             ):
                 self._refuse_or_do_again(connection, error)
-        self._batch = number
 
     def _refuse_or_do_again(
         self, connection: PostgresConnection, error: BaseException
