@@ -218,6 +218,12 @@ def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnecti
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
+def unusable(name: str, error: psycopg.Error) -> UnreadableFile:
+    """The refusal of a state that Postgres does not let this process use."""
+    problem = " ".join(str(error).split())
+    return UnreadableFile(name, f"cannot be used as the state: {problem}")
+
+
 def is_to_be_done_again(error: BaseException) -> bool:
     """True if another transaction came in between, also where a library raised something else for it."""
     return is_caused_by(error, *_AGAIN)

@@ -19,6 +19,7 @@ from agent_resolver.storage.postgres.connection import (
     connect_within,
     is_caused_by,
     is_to_be_done_again,
+    unusable,
 )
 from agent_resolver.storage.postgres.lock import LOCKS, WRITING
 from agent_resolver.storage.postgres.schema import (
@@ -105,7 +106,7 @@ class PostgresDatabase(StoreDatabase):
             self._prepare(keys)
         except psycopg.Error as error:
             self.close()
-            raise self._unusable(error) from error
+            raise unusable(self.path, error) from error
         except BaseException:
             self.close()
             raise
@@ -212,7 +213,7 @@ class PostgresDatabase(StoreDatabase):
             problem = f"could not be written: other processes came in between again and again: {error}"
             raise DoAgain(UnreadableFile(self.path, problem)) from error
         if isinstance(error, psycopg.Error):
-            raise self._unusable(error) from error
+            raise unusable(self.path, error) from error
 
     def _refuse_hanging(self, error: BaseException) -> None:
         """Raise if the server hangs: each further attempt would wait as long again."""
@@ -326,7 +327,7 @@ class PostgresDatabase(StoreDatabase):
                     UnreachableState(self.path, _as_exception(error))
                 ) from error
             if isinstance(error, psycopg.Error):
-                raise self._unusable(error) from error
+                raise unusable(self.path, error) from error
             raise
 
     # Connections ----------------------------------------------------------------------
@@ -360,11 +361,6 @@ class PostgresDatabase(StoreDatabase):
         """
         if self.key_id and self._recorded_key(connection) != self.key_id:
             raise RotatedKey(self.path)
-
-    def _unusable(self, error: psycopg.Error) -> UnreadableFile:
-        return UnreadableFile(
-            self.path, f"cannot be used as the state: {' '.join(str(error).split())}"
-        )
 
     def close(self) -> None:
         """Close the connections."""

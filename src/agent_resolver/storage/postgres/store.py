@@ -16,6 +16,7 @@ from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import (
     SCHEMA,
     connect_within,
+    unusable,
     without_zero,
 )
 from agent_resolver.storage.postgres.database import RETURN_SECONDS, PostgresDatabase
@@ -171,10 +172,12 @@ def has_state(address: PostgresAddress) -> bool:
     """True if there is a state: looking at what is not there must not make it.
 
     Raises:
-        UnreachableState: The server cannot be reached.
+        UnreadableFile: The server cannot be reached, or does not let this user look.
     """
     connection = connect_within(address, 0)
     try:
         return read_version(connection) > 0
+    except psycopg.Error as error:
+        raise unusable(address.name, error) from error
     finally:
         connection.close()
