@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -148,6 +149,21 @@ def test_a_commit_is_not_taken_for_an_earlier_one_of_which_nothing_was_found_out
 
         assert line.cuts == 2
         assert numbers(store) == [0, 1, 2]
+
+
+def test_a_new_session_that_is_lost_before_its_first_use_is_made_again(server: PostgresServer, tmp_path: Path) -> None:
+    url = server.new_database()
+    keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
+    with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port)), keys=keys) as store:
+        write(store, append(0))
+        # The one that writes, and then the one that reads.
+        for number in (1, 2):
+            end_sessions(url)
+            line.cut_at(b"FROM sealed_with\x00")
+            if number == 1:
+                write(store, append(1))
+            assert numbers(store) == [0, 1]
+            assert line.cuts == number
 
 
 def test_sessions_that_were_ended_are_made_again_and_keep_the_name(url: str) -> None:

@@ -256,6 +256,20 @@ def test_a_process_cut_off_while_the_key_changed_writes_and_reads_nothing(url: s
         assert connection.execute("SELECT id FROM agent_resolver.pending").fetchall() == [("a",)]
 
 
+def test_a_process_that_cannot_see_any_more_which_key_it_is_says_so(url: str, tmp_path: Path) -> None:
+    """Such as after a right was taken away; until then its sessions had no need to look."""
+    keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
+    with opened(url, keys=keys) as store:
+        write(store, append(1))
+        edit(url, "DROP TABLE agent_resolver.sealed_with")
+        end_sessions(url)
+
+        with pytest.raises(UnreadableFile, match='cannot be used as the state: relation "sealed_with" does not exist'):
+            write(store, append(2))
+        with pytest.raises(UnreadableFile, match='cannot be used as the state: relation "sealed_with" does not exist'):
+            numbers(store)
+
+
 def test_opening_a_state_that_is_held_alone_says_so(url: str) -> None:
     with opened(url):
         pass

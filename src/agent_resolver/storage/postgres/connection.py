@@ -1,7 +1,7 @@
 """One connection to Postgres."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -216,6 +216,35 @@ def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnecti
                 raise UnreachableState(address.name, error) from None
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def connect_ready(
+    address: PostgresAddress,
+    seconds: float,
+    prepare: Callable[[PostgresConnection], None],
+) -> PostgresConnection:
+    """A new connection that is prepared, once the server answers; another one if it was lost meanwhile.
+
+    Raises:
+        psycopg.Error: It cannot be prepared.
+        UnreachableState: The server did not answer in time.
+        StateHeldAlone: Another process has the state to itself.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        connection = connect_within(address, deadline - time.monotonic())
+        try:
+            prepare(connection)
+        except BaseException as error:
+            is_lost = connection.is_lost
+            connection.close()
+            if not (is_lost and isinstance(error, psycopg.Error)):
+                raise
+            if time.monotonic() > deadline:
+                raise UnreachableState(address.name, error) from error
+        else:
+            return connection
+        time.sleep(_FIRST_PAUSE)
 
 
 def unusable(name: str, error: psycopg.Error) -> UnreadableFile:

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,7 @@ from agent_resolver.storage.postgres.connection import (
     NoAnswer,
     PostgresConnection,
     UnreachableState,
-    connect_within,
+    connect_ready,
     is_caused_by,
     is_to_be_done_again,
     unusable,
@@ -334,24 +334,26 @@ class PostgresDatabase(StoreDatabase):
 
     def _ready_to_write(self, seconds: float) -> PostgresConnection:
         if self._writing is None or self._writing.is_lost:
-            self._writing = self._connected(seconds)
+            self._writing = self._connected(seconds, self._require_same_key)
         return self._writing
 
     def _ready_to_read(self, seconds: float) -> PostgresConnection:
         if self._reading is None or self._reading.is_lost:
-            self._reading = self._connected(seconds)
-            self._reading.run(_LONGEST_LOOK)
-            self._reading.bound_waits()
+            self._reading = self._connected(seconds, self._prepare_to_read)
         return self._reading
 
-    def _connected(self, seconds: float) -> PostgresConnection:
-        connection = connect_within(self._address, seconds)
+    def _connected(
+        self, seconds: float, prepare: Callable[[PostgresConnection], None]
+    ) -> PostgresConnection:
         try:
-            self._require_same_key(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return connect_ready(self._address, seconds, prepare)
+        except psycopg.Error as error:
+            raise unusable(self.path, error) from error
+
+    def _prepare_to_read(self, connection: PostgresConnection) -> None:
+        self._require_same_key(connection)
+        connection.run(_LONGEST_LOOK)
+        connection.bound_waits()
 
     def _require_same_key(self, connection: PostgresConnection) -> None:
         """Refuse a state whose key was changed while this process had no connection that would have prevented it.

@@ -3,7 +3,6 @@
 import secrets
 import selectors
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
@@ -16,7 +15,7 @@ from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import (
     PostgresConnection,
     connect,
-    connect_within,
+    connect_ready,
 )
 from agent_resolver.storage.postgres.lock import OWNERS
 from agent_resolver.storage.postgres.transaction import CHANNEL
@@ -99,22 +98,15 @@ class Watch:
             self._thread.start()
 
     def _first_connection(self, seconds: float) -> PostgresConnection:
-        deadline = time.monotonic() + seconds
-        while True:
-            connection = connect_within(self._address, deadline - time.monotonic())
-            try:
-                self._enter(connection)
-                connection.execute(_SWEEP, (self.name,))
-            except psycopg.Error as error:
-                may_try_again = connection.is_lost and time.monotonic() < deadline
-                connection.close()
-                if not may_try_again:
-                    raise UnreadableFile(
-                        self._address.name,
-                        f"cannot keep the names of processes: {error}",
-                    ) from error
-            else:
-                return connection
+        try:
+            return connect_ready(self._address, seconds, self._enter_first)
+        except psycopg.Error as error:
+            problem = f"cannot keep the names of processes: {error}"
+            raise UnreadableFile(self._address.name, problem) from error
+
+    def _enter_first(self, connection: PostgresConnection) -> None:
+        self._enter(connection)
+        connection.execute(_SWEEP, (self.name,))
 
     def is_gone(self, name: str) -> bool:
         """True if the process of that name has ended; one that is not known, or cannot be asked for, is not gone."""
