@@ -205,6 +205,27 @@ def test_after_a_restart_of_the_server_a_process_that_lives_is_not_gone() -> Non
             assert do(store.claim("run/1", 60)) is None
 
 
+def test_after_a_restart_of_the_server_short_commands_know_in_time_who_is_gone() -> None:
+    """None of them is there for longer than a moment: the first leaves the time for those that follow."""
+    with postgres_server() as server:
+        url = server.new_database()
+        with InPostgres(url).process(CLAIMING) as process:
+            owner = printed(process)
+            process.kill()
+            process.wait()
+        server.stop()
+        server.start()
+
+        for _ in range(2):
+            with opened(url) as store:
+                assert not store.is_gone(owner), "it could still come back"
+        with psycopg.connect(url) as connection:
+            connection.execute("UPDATE agent_resolver.epoch SET seen = seen - interval '1 minute'")
+        with opened(url) as store:
+            assert store.is_gone(owner)
+            assert do(store.claim("run/1", 60)) is not None
+
+
 def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone() -> None:
     """Such as that of one process of the server, which the system ends when memory runs out."""
     with postgres_server() as server:

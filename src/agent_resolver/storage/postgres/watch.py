@@ -22,9 +22,7 @@ from agent_resolver.storage.postgres.transaction import CHANNEL
 from agent_resolver.storage.sql.store import OWNERS_IN_USE
 
 _GRACE_SECONDS: Final = 30
-"""How long a process may take to come back after the server was started again."""
-_BEHIND_SECONDS: Final = 10
-"""How much later than this process another one may connect again; between two attempts are two seconds at most."""
+"""How much later than the first process another one may connect again; between two attempts are two seconds at most."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 _IS_HELD: Final = f"""
@@ -40,18 +38,22 @@ _EPOCH: Final = (
     "greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
 )
 # In another epoch than that of its row, a process may be there and not have connected
-# again yet. A recovery of the server may have taken longer than the grace, or a replica
-# that was there before may have taken its place: so this process must have been
-# connected for some time itself.
+# again yet. The beginning of the epoch does not say since when it could: a recovery of
+# the server may take long, and a replica that takes its place was there before. So the
+# first process that connects leaves the time, also for those that are there for a
+# moment only.
 _IS_GONE: Final = f"""
     NOT {_IS_HELD} AND (
-        server_start = {_EPOCH} OR (
-            {_EPOCH} < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
-            AND (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
-                < clock_timestamp() - interval '{_BEHIND_SECONDS} seconds'
+        server_start = {_EPOCH} OR EXISTS (
+            SELECT FROM epoch
+            WHERE start = {_EPOCH} AND seen < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
         )
     )
-"""  # noqa: S608 - our own numbers
+"""
+_SEE_EPOCH: Final = f"""
+    DELETE FROM epoch WHERE start <> {_EPOCH};
+    INSERT INTO epoch (start) VALUES ({_EPOCH}) ON CONFLICT DO NOTHING;
+"""  # noqa: S608 - our own
 _SWEEP: Final = f"DELETE FROM owner WHERE name <> ? AND {_IS_GONE} AND name NOT IN ({OWNERS_IN_USE})"  # noqa: S608
 
 
@@ -144,7 +146,7 @@ class Watch:
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
             renewing = f"UPDATE owner SET server_start = {_EPOCH} WHERE name = ?"  # noqa: S608
             connection.execute(renewing, (self.name,))
-        connection.run(f"LISTEN {CHANNEL}")
+        connection.run(f"{_SEE_EPOCH} LISTEN {CHANNEL}")
 
     # The thread -----------------------------------------------------------------------
 
