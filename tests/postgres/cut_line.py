@@ -42,6 +42,10 @@ class CutLine:
         """
         self._arm(_COMMIT, is_passed_on=is_passed_on, is_for_good=is_for_good, is_silent=is_silent)
 
+    def mend(self) -> None:
+        """Pass later lines on again."""
+        self._is_for_good = False
+
     def cut_at(self, words: bytes) -> None:
         """Cut the line with the next request that has these words at its end, before the server hears of it."""
         self._arm(words, is_passed_on=False, is_for_good=False, is_silent=False)

@@ -16,6 +16,7 @@ import pytest
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.schema import PENDING, RUNS
 from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, Transaction, UnreadableFile, trail_faults
+from agent_resolver.storage.postgres.connection import connect
 from agent_resolver.storage.postgres.lock import OWNERS
 from tests.postgres.cut_line import CutLine
 from tests.postgres.harness import InPostgres
@@ -131,6 +132,37 @@ def test_a_commit_of_which_nothing_can_be_found_out_fails_and_says_so(
 
         with pytest.raises(UnreadableFile, match="it is not known whether that was done"):
             write(store, append(1))
+
+
+def test_a_commit_whose_mark_was_removed_with_the_row_of_its_process_is_not_done_again(server: PostgresServer) -> None:
+    """A process that starts removes the row of one that the server has lost, which then makes it again."""
+    url = server.new_database()
+    outcomes: list[Exception] = []
+
+    def write_one() -> None:
+        try:
+            write(store, append(1))
+        except UnreadableFile as error:
+            outcomes.append(error)
+
+    with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port))) as store:
+        write(store, append(0))
+        line.cut_at_commit(is_passed_on=True, is_for_good=True)
+        writing = threading.Thread(target=write_one)
+        writing.start()
+        assert eventually(lambda: line.cuts == 1)
+        with opened(url) as other:
+            assert eventually(lambda: numbers(other) == [0, 1])
+        with psycopg.connect(url) as connection:
+            connection.execute("DELETE FROM agent_resolver.owner WHERE name = %s", (store.owner,))
+        again = connect(PostgresAddress(url))
+        store._watch._enter(again)
+        line.mend()
+        writing.join()
+        again.close()
+
+        assert ["it is not known whether that was done" in str(error) for error in outcomes] == [True]
+        assert numbers(store) == [0, 1]
 
 
 def test_a_commit_is_not_taken_for_an_earlier_one_of_which_nothing_was_found_out(

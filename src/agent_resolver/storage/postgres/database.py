@@ -189,17 +189,26 @@ class PostgresDatabase(StoreDatabase):
         # one must not find that mark and take it for its own.
         self._batch += 1
         number = self._batch
-        name = "" if self.watch is None else self.watch.name
+        rows = self._count_rows()
         try:
             connection.run(
-                f"UPDATE owner SET batch = {number} WHERE name = '{name}'; COMMIT"  # noqa: S608 - our own
+                f"UPDATE owner SET batch = {number} WHERE name = '{self._name}'; COMMIT"  # noqa: S608 - our own
             )
         except psycopg.Error as error:
             connection.undo()
             if not connection.is_lost or not self._was_committed(
-                connection, name, number, error
+                connection, number, rows, error
             ):
                 self._refuse_or_do_again(connection, error)
+
+    @property
+    def _name(self) -> str:
+        """The name of this process; empty where it has none."""
+        return "" if self.watch is None else self.watch.name
+
+    def _count_rows(self) -> int:
+        """How often the row with that name was made."""
+        return 0 if self.watch is None else self.watch.rows
 
     def _refuse_or_do_again(
         self, connection: PostgresConnection, error: BaseException
@@ -223,11 +232,17 @@ class PostgresDatabase(StoreDatabase):
     def _was_committed(
         self,
         lost: PostgresConnection,
-        name: str,
         number: int,
+        rows: int,
         error: Exception,
     ) -> bool:
         """Find out whether the commit was done during which the connection was lost.
+
+        Args:
+            lost: The connection.
+            number: The number of the commit.
+            rows: How often the row with the mark had been made before the commit.
+            error: How it was lost.
 
         Raises:
             UnreadableFile: It cannot be found out.
@@ -237,17 +252,20 @@ class PostgresDatabase(StoreDatabase):
             # The server's process may still be at it.
             _end_process(connection, lost)
             found = connection.execute(
-                "SELECT batch FROM owner WHERE name = ?", (name,)
+                "SELECT batch FROM owner WHERE name = ?", (self._name,)
             ).fetchone()
         except (psycopg.Error, UnreadableFile) as unknown:
             problem = f"was lost during a commit, and it is not known whether that was done: {unknown}"
             raise UnreadableFile(self.path, problem) from error
-        if found is None:
+        if found is not None and int(found[0]) == number:
+            return True
+        # A mark may have gone with a row that another process removed meanwhile.
+        if found is None or self._count_rows() != rows:
             problem = (
                 "was lost during a commit, and it is not known whether that was done"
             )
             raise UnreadableFile(self.path, problem) from error
-        return int(found[0]) == number
+        return False
 
     @contextmanager
     def part(self) -> Iterator[None]:

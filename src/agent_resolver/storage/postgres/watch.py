@@ -74,6 +74,8 @@ class Watch:
             on_word: Called with the topics that were woken; with None when any may have been.
         """
         self.name = secrets.token_hex(8)
+        self.rows = 0
+        """How often the row of this process was made: another process removes it if the server lost this one."""
         self._address = address
         self._on_word = on_word
         self._starting = Lock()
@@ -139,6 +141,7 @@ class Watch:
                 "SELECT nextval(pg_get_serial_sequence('owner', 'number'))"
             ).fetchone()
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(number)})")
+            self.rows += 1
             columns = "(name, number, server_start) OVERRIDING SYSTEM VALUE"
             inserting = f"INSERT INTO owner {columns} VALUES (?, ?, {_EPOCH})"  # noqa: S608
             connection.execute(inserting, (self.name, number))
