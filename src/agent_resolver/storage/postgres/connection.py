@@ -16,6 +16,15 @@ from agent_resolver.storage.postgres.lock import IN_USE, LOCKS
 from agent_resolver.storage.sql.connection import SqlCursor
 
 SCHEMA: Final = "agent_resolver"
+# An operator may have given the database or the role other settings, for people or for
+# other programs. The last one is not known to older servers: the session of a process
+# that only waits would end, and others would take the process for gone.
+_FORM: Final = """
+    SET DateStyle = ISO;
+    SET extra_float_digits = 1;
+    SET quote_all_identifiers = off;
+    SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
+"""
 _FIXED: Final = f"""
     SET search_path = {SCHEMA}, pg_temp;
     SET synchronous_commit = on;
@@ -172,14 +181,14 @@ def connect(address: PostgresAddress) -> PostgresConnection:
     )
     try:
         _require_tls(raw, address)
-        connection = PostgresConnection(raw)
         chosen = address.parameters.get("options", "")
         bounds = [
             f"SET {name} = '{value}';"
             for name, value in _BOUNDS.items()
             if name not in chosen
         ]
-        connection.run("".join(bounds))
+        raw.execute("".join((_FORM, *bounds)).encode(), prepare=False)
+        connection = PostgresConnection(raw)
         # The next statements may have to wait for a lock, within the bounds just set.
         connection.bound_waits()
         connection.run(_FIXED)
