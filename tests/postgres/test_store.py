@@ -22,7 +22,7 @@ from tests.postgres.cut_line import CutLine
 from tests.postgres.harness import InPostgres
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.process import eventually
-from tests.storage.conformance import action, do, printed, read, record, run_row, say, write
+from tests.storage.conformance import action, do, hear, printed, read, record, run_row, say, write
 
 CLAIMING = """
     asyncio.run(store.claim("run/1", 3600))
@@ -215,7 +215,7 @@ def test_sessions_that_were_ended_are_made_again_and_keep_the_name(url: str) -> 
 def test_a_wake_up_is_heard_after_the_session_that_listens_was_ended(url: str) -> None:
     async def story() -> frozenset[str]:
         await store.woken("topic", 0)
-        waiting = asyncio.create_task(store.woken("topic", 60))
+        waiting = asyncio.create_task(hear(store, "topic"))
         await asyncio.sleep(0)
         await asyncio.to_thread(end_sessions, url)
         await other.write(lambda transaction: transaction.wake("topic", "a"))
