@@ -150,9 +150,10 @@ _IDENTITY: Final = """
 
 
 def database_identity(address: PostgresAddress) -> str:
-    """A name that no other database has, by whatever host, user or parameters it is reached.
+    """A name for a database, the same by whatever host, user or parameters it is reached.
 
-    A copy on another server has another one, so that two copies of a state are never taken for one.
+    A database that a dump was restored into has another name. A copy of the server's files has the same one: it cannot
+    be told from a replica that takes the place of the server.
 
     Raises:
         UnreadableFile: The server cannot be reached, or does not tell this user.
