@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
 from agent_resolver.schema import LEASES, PENDING, RUNS
-from agent_resolver.storage import KeyRing, PostgresStore, Transaction, UnreadableFile, trail_faults
+from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, Transaction, UnreadableFile, trail_faults
 from agent_resolver.storage.postgres.connection import PostgresConnection, connect
 from agent_resolver.storage.postgres.database import _end_process
 from tests.postgres.test_store import append, faults, numbers, opened
@@ -235,6 +236,23 @@ def test_the_form_that_a_database_gives_to_values_does_not_matter(url: str, sett
         row = read(store, lambda snapshot: snapshot.get(LEASES, "a"))
         assert row is not None
         assert row.until == 1234567.375
+
+
+@pytest.mark.parametrize(
+    ("options", "bound"),
+    [
+        ("-c lock_timeout=7s", "7s"),
+        ("-clock_timeout=7s", "7s"),
+        ("-c jit=off --Lock-Timeout=7s", "7s"),
+        ("-c deadlock_timeout=7s", "45s"),
+        ("", "45s"),
+    ],
+)
+def test_an_address_may_bound_waits_in_every_spelling_of_postgres(url: str, options: str, bound: str) -> None:
+    connection = connect(PostgresAddress(f"{url}?options={quote(options)}"))
+
+    assert connection.execute("SHOW lock_timeout").fetchone() == (bound,)
+    connection.close()
 
 
 def test_no_session_ends_because_its_process_waits(url: str) -> None:

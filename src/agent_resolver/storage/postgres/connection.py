@@ -1,5 +1,6 @@
 """One connection to Postgres."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -45,6 +46,7 @@ _BOUNDS: Final = {
     "tcp_keepalives_count": "3",
 }
 """Settings of a session, each of which the `options` of an address may replace."""
+_OPTION: Final = re.compile(r"(?:^|\s)-(?:c\s*|-)([\w-]+)")
 _ANSWER_SECONDS: Final = 30.0
 """How much longer than it allows a statement the server may take to say anything, before it counts as hanging."""
 _POLL_SECONDS: Final = 0.1
@@ -181,7 +183,7 @@ def connect(address: PostgresAddress) -> PostgresConnection:
     )
     try:
         _require_tls(raw, address)
-        chosen = address.parameters.get("options", "")
+        chosen = _settings_in(address.parameters.get("options", ""))
         bounds = [
             f"SET {name} = '{value}';"
             for name, value in _BOUNDS.items()
@@ -199,6 +201,13 @@ def connect(address: PostgresAddress) -> PostgresConnection:
         raw.close()
         raise
     return connection
+
+
+def _settings_in(options: str) -> frozenset[str]:
+    """The names of the settings that options of a session change, in each spelling that Postgres takes."""
+    return frozenset(
+        name.replace("-", "_").lower() for name in _OPTION.findall(options)
+    )
 
 
 def _require_tls(raw: "psycopg.Connection[Any]", address: PostgresAddress) -> None:
