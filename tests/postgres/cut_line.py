@@ -1,4 +1,4 @@
-"""A line to a server that is cut at the worst moment: while a commit is on its way."""
+"""A line to a server that is cut at the worst moment, such as while a commit is on its way."""
 
 import socket
 import threading
@@ -15,6 +15,7 @@ class CutLine:
         self._server_port = server_port
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
+        self._words = _COMMIT
         self._is_armed = self._is_passed_on = self._is_for_good = self._is_silent = False
         self.cuts = 0
         self._lock = threading.Lock()
@@ -39,6 +40,18 @@ class CutLine:
             is_for_good: True if no later line is passed on either.
             is_silent: True if the line stays open, and nothing comes any more: the server hangs.
         """
+        self._arm(_COMMIT, is_passed_on=is_passed_on, is_for_good=is_for_good, is_silent=is_silent)
+
+    def mend(self) -> None:
+        """Pass later lines on again."""
+        self._is_for_good = False
+
+    def cut_at(self, words: bytes) -> None:
+        """Cut the line with the next request that has these words at its end, before the server hears of it."""
+        self._arm(words, is_passed_on=False, is_for_good=False, is_silent=False)
+
+    def _arm(self, words: bytes, *, is_passed_on: bool, is_for_good: bool, is_silent: bool) -> None:
+        self._words = words
         self._is_passed_on, self._is_for_good, self._is_silent = is_passed_on, is_for_good, is_silent
         self._is_armed = True
 
@@ -58,7 +71,7 @@ class CutLine:
     def _to_server(self, client: socket.socket, server: socket.socket, cut: threading.Event) -> None:
         with suppress(OSError):
             while content := client.recv(65536):
-                if content.endswith(_COMMIT) and self._takes_turn():
+                if content.endswith(self._words) and self._takes_turn():
                     cut.set()
                     if self._is_passed_on:
                         # The answer comes, and is not passed on: the server has committed.

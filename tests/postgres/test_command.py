@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.postgres_server import PostgresServer
 
@@ -112,6 +113,27 @@ def test_looking_at_a_database_without_a_state_makes_none(url: str, tmp_path: Pa
     assert "has no state" in done.stderr
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT to_regnamespace('agent_resolver')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize("right", ["", "GRANT USAGE ON SCHEMA agent_resolver TO"], ids=["none", "of the schema alone"])
+def test_an_auditor_without_the_rights_is_told_which_one_is_missing(
+    server: PostgresServer, tmp_path: Path, right: str
+) -> None:
+    secret, url = {"STATE_KEY": "k" * 40}, server.new_database()
+    call(Project(tmp_path / "project", url, key_env="STATE_KEY"), "a", **secret)
+    name = url.rpartition("/")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN".encode())
+        if right:
+            connection.execute(f"{right} {name}".encode())
+    auditor = Project(tmp_path / "auditor", url.replace("postgres@", f"{name}@"), key_env="STATE_KEY")
+
+    for words in ("audit verify", "runs list", "doctor"):
+        done = auditor.run(*words.split(), "--trust", **secret)
+        assert done.returncode == (1 if words == "doctor" else 2)
+        missing = "table version" if right else "schema agent_resolver"
+        assert f"cannot be used as the state: permission denied for {missing}" in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_an_auditor_looks_with_a_role_that_may_only_look(server: PostgresServer, tmp_path: Path) -> None:

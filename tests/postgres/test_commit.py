@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
-from agent_resolver.schema import PENDING, RUNS
-from agent_resolver.storage import KeyRing, PostgresStore, Transaction, UnreadableFile, trail_faults
+from agent_resolver.schema import LEASES, PENDING, RUNS
+from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, Transaction, UnreadableFile, trail_faults
 from agent_resolver.storage.postgres.connection import PostgresConnection, connect
 from agent_resolver.storage.postgres.database import _end_process
 from tests.postgres.test_store import append, faults, numbers, opened
@@ -220,6 +221,52 @@ def test_the_isolation_that_a_database_has_as_its_default_does_not_matter(url: s
 
     with opened(url) as store:
         assert write(store, isolation) == "read committed"
+
+
+@pytest.mark.parametrize(
+    "setting", ["DateStyle = 'SQL, DMY'", "extra_float_digits = -15", "quote_all_identifiers = on"]
+)
+def test_the_form_that_a_database_gives_to_values_does_not_matter(url: str, setting: str) -> None:
+    name = url.rpartition("/")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET {setting}".encode())
+
+    with opened(url, seconds=lambda: 1234567.125) as store:
+        assert do(store.claim("a", 0.25)) is not None
+        row = read(store, lambda snapshot: snapshot.get(LEASES, "a"))
+        assert row is not None
+        assert row.until == 1234567.375
+
+
+@pytest.mark.parametrize(
+    ("options", "bound"),
+    [
+        ("-c lock_timeout=7s", "7s"),
+        ("-clock_timeout=7s", "7s"),
+        ("-c jit=off --Lock-Timeout=7s", "7s"),
+        ("-c deadlock_timeout=7s", "45s"),
+        ("", "45s"),
+    ],
+)
+def test_an_address_may_bound_waits_in_every_spelling_of_postgres(url: str, options: str, bound: str) -> None:
+    connection = connect(PostgresAddress(f"{url}?options={quote(options)}"))
+
+    assert connection.execute("SHOW lock_timeout").fetchone() == (bound,)
+    connection.close()
+
+
+def test_no_session_ends_because_its_process_waits(url: str) -> None:
+    """Without the session that only listens, others would take the process for gone."""
+    name = url.rpartition("/")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET idle_session_timeout = '1s'".encode())
+
+    with opened(url) as store:
+        write(store, append(1))
+        assert numbers(store) == [1]
+        for session in (store.database._writing, store.database._reading, store._watch._connection):
+            assert session is not None
+            assert session.execute("SHOW idle_session_timeout").fetchone()[0] == "0"
 
 
 def test_the_session_of_another_process_is_not_taken_for_a_lost_one(url: str) -> None:

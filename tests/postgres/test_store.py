@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,12 +15,13 @@ import pytest
 from agent_resolver.registry.rate_limit import RateLimits
 from agent_resolver.schema import PENDING, RUNS
 from agent_resolver.storage import KeyRing, PostgresAddress, PostgresStore, Transaction, UnreadableFile, trail_faults
+from agent_resolver.storage.postgres.connection import connect
 from agent_resolver.storage.postgres.lock import OWNERS
 from tests.postgres.cut_line import CutLine
 from tests.postgres.harness import InPostgres
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.process import eventually
-from tests.storage.conformance import action, do, printed, read, record, run_row, say, write
+from tests.storage.conformance import action, do, hear, printed, read, record, run_row, say, write
 
 CLAIMING = """
     asyncio.run(store.claim("run/1", 3600))
@@ -131,6 +133,70 @@ def test_a_commit_of_which_nothing_can_be_found_out_fails_and_says_so(
             write(store, append(1))
 
 
+def test_a_commit_whose_mark_was_removed_with_the_row_of_its_process_is_not_done_again(server: PostgresServer) -> None:
+    """A process that starts removes the row of one that the server has lost, which then makes it again."""
+    url = server.new_database()
+    outcomes: list[Exception] = []
+
+    def write_one() -> None:
+        try:
+            write(store, append(1))
+        except UnreadableFile as error:
+            outcomes.append(error)
+
+    with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port))) as store:
+        write(store, append(0))
+        line.cut_at_commit(is_passed_on=True, is_for_good=True)
+        writing = threading.Thread(target=write_one)
+        writing.start()
+        assert eventually(lambda: line.cuts == 1)
+        with opened(url) as other:
+            assert eventually(lambda: numbers(other) == [0, 1])
+        with psycopg.connect(url) as connection:
+            connection.execute("DELETE FROM agent_resolver.owner WHERE name = %s", (store.owner,))
+        again = connect(PostgresAddress(url))
+        store._watch._enter(again)
+        line.mend()
+        writing.join()
+        again.close()
+
+        assert ["it is not known whether that was done" in str(error) for error in outcomes] == [True]
+        assert numbers(store) == [0, 1]
+
+
+def test_a_commit_is_not_taken_for_an_earlier_one_of_which_nothing_was_found_out(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_resolver.storage.postgres.database.RETURN_SECONDS", 0.2)
+    url = server.new_database()
+    with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port))) as store:
+        write(store, append(0))
+        line.cut_at_commit(is_passed_on=True, is_for_good=True)
+        with pytest.raises(UnreadableFile, match="it is not known whether that was done"):
+            write(store, append(1))
+
+        line.cut_at_commit(is_passed_on=False)
+        write(store, append(2))
+
+        assert line.cuts == 2
+        assert numbers(store) == [0, 1, 2]
+
+
+def test_a_new_session_that_is_lost_before_its_first_use_is_made_again(server: PostgresServer, tmp_path: Path) -> None:
+    url = server.new_database()
+    keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
+    with CutLine(server.port) as line, opened(url.replace(str(server.port), str(line.port)), keys=keys) as store:
+        write(store, append(0))
+        # The one that writes, and then the one that reads.
+        for number in (1, 2):
+            end_sessions(url)
+            line.cut_at(b"FROM sealed_with\x00")
+            if number == 1:
+                write(store, append(1))
+            assert numbers(store) == [0, 1]
+            assert line.cuts == number
+
+
 def test_sessions_that_were_ended_are_made_again_and_keep_the_name(url: str) -> None:
     with opened(url) as store, opened(url) as other:
         owner = store.owner
@@ -148,7 +214,7 @@ def test_sessions_that_were_ended_are_made_again_and_keep_the_name(url: str) -> 
 def test_a_wake_up_is_heard_after_the_session_that_listens_was_ended(url: str) -> None:
     async def story() -> frozenset[str]:
         await store.woken("topic", 0)
-        waiting = asyncio.create_task(store.woken("topic", 60))
+        waiting = asyncio.create_task(hear(store, "topic"))
         await asyncio.sleep(0)
         await asyncio.to_thread(end_sessions, url)
         await other.write(lambda transaction: transaction.wake("topic", "a"))
@@ -168,6 +234,27 @@ def test_after_a_restart_of_the_server_a_process_that_lives_is_not_gone() -> Non
 
             assert not store.is_gone(owner), "it has had no time to come back"
             assert do(store.claim("run/1", 60)) is None
+
+
+def test_after_a_restart_of_the_server_short_commands_know_in_time_who_is_gone() -> None:
+    """None of them is there for longer than a moment: the first leaves the time for those that follow."""
+    with postgres_server() as server:
+        url = server.new_database()
+        with InPostgres(url).process(CLAIMING) as process:
+            owner = printed(process)
+            process.kill()
+            process.wait()
+        server.stop()
+        server.start()
+
+        for _ in range(2):
+            with opened(url) as store:
+                assert not store.is_gone(owner), "it could still come back"
+        with psycopg.connect(url) as connection:
+            connection.execute("UPDATE agent_resolver.epoch SET seen = seen - interval '1 minute'")
+        with opened(url) as store:
+            assert store.is_gone(owner)
+            assert do(store.claim("run/1", 60)) is not None
 
 
 def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone() -> None:

@@ -40,7 +40,7 @@ def version(url: str) -> Any:
 
 @contextmanager
 def only_version(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This program, as it was when the tables had this version."""
+    """This program, as far as it knows the versions of the tables up to this one."""
     with monkeypatch.context() as patch:
         for module in ("schema", "database"):
             patch.setattr(f"agent_resolver.storage.postgres.{module}.MIGRATIONS", schema.MIGRATIONS[:number])
@@ -48,12 +48,13 @@ def only_version(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.fixture
-def older(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def older(url: str) -> str:
     """A state of the first version, with a row and a record."""
-    with only_version(1, monkeypatch), opened(url) as store:
+    with opened(url) as store:
         write(store, lambda transaction: transaction.put(RUNS, run_row("1", reason="kept")))
         write(store, append(1))
-        assert store.version == 1
+    # This program needs the tables of later versions: they go once it is done.
+    edit(url, "SET search_path = agent_resolver; DROP TABLE served, epoch; UPDATE version SET number = 1")
     return url
 
 
@@ -254,6 +255,20 @@ def test_a_process_cut_off_while_the_key_changed_writes_and_reads_nothing(url: s
 
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT id FROM agent_resolver.pending").fetchall() == [("a",)]
+
+
+def test_a_process_that_cannot_see_any_more_which_key_it_is_says_so(url: str, tmp_path: Path) -> None:
+    """Such as after a right was taken away; until then its sessions had no need to look."""
+    keys = KeyRing(url, str(tmp_path / "key"), newest=b"k" * 32)
+    with opened(url, keys=keys) as store:
+        write(store, append(1))
+        edit(url, "DROP TABLE agent_resolver.sealed_with")
+        end_sessions(url)
+
+        with pytest.raises(UnreadableFile, match='cannot be used as the state: relation "sealed_with" does not exist'):
+            write(store, append(2))
+        with pytest.raises(UnreadableFile, match='cannot be used as the state: relation "sealed_with" does not exist'):
+            numbers(store)
 
 
 def test_opening_a_state_that_is_held_alone_says_so(url: str) -> None:

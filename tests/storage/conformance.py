@@ -86,6 +86,12 @@ def write(store: Store, work: Callable[[Transaction], Value]) -> Value:
     return do(store.write(work))
 
 
+async def hear(store: Store, topic: str) -> frozenset[str]:
+    """The keys that are woken, from a word of it: each wait looks once more at its end, which is far away."""
+    async with asyncio.timeout(30):
+        return await store.woken(topic, 600)
+
+
 def read(store: Store, work: Callable[[Snapshot], Value]) -> Value:
     return do(store.read(work))
 

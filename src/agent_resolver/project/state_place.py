@@ -160,7 +160,7 @@ class PostgresPlace:
         """True if the database has the tables of a state.
 
         Raises:
-            UnreachableState: It cannot be reached.
+            UnreadableFile: It cannot be reached, or does not let this user look.
         """
         # The address comes before the import, since it reports a missing package in
         # words.

@@ -7,11 +7,11 @@ from typing import Final
 
 import psycopg
 
-from agent_resolver.storage.errors import UNUSABLE, UnreadableFile
 from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import (
     PostgresConnection,
     connect_within,
+    unusable,
 )
 from agent_resolver.storage.postgres.lock import IN_USE, LOCKS
 from agent_resolver.storage.sqlite.alone import StateInUse
@@ -49,9 +49,7 @@ def alone_in(
         connection.bound_waits()
         yield connection
     except psycopg.Error as error:
-        raise UnreadableFile(
-            address.name, f"{UNUSABLE}: {' '.join(str(error).split())}"
-        ) from error
+        raise unusable(address.name, error) from error
     finally:
         connection.close()
 

@@ -1,7 +1,8 @@
 """One connection to Postgres."""
 
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -16,6 +17,15 @@ from agent_resolver.storage.postgres.lock import IN_USE, LOCKS
 from agent_resolver.storage.sql.connection import SqlCursor
 
 SCHEMA: Final = "agent_resolver"
+# An operator may have given the database or the role other settings, for people or for
+# other programs. The last one is not known to older servers: the session of a process
+# that only waits would end, and others would take the process for gone.
+_FORM: Final = """
+    SET DateStyle = ISO;
+    SET extra_float_digits = 1;
+    SET quote_all_identifiers = off;
+    SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
+"""
 _FIXED: Final = f"""
     SET search_path = {SCHEMA}, pg_temp;
     SET synchronous_commit = on;
@@ -36,6 +46,7 @@ _BOUNDS: Final = {
     "tcp_keepalives_count": "3",
 }
 """Settings of a session, each of which the `options` of an address may replace."""
+_OPTION: Final = re.compile(r"(?:^|\s)-(?:c\s*|-)([\w-]+)")
 _ANSWER_SECONDS: Final = 30.0
 """How much longer than it allows a statement the server may take to say anything, before it counts as hanging."""
 _POLL_SECONDS: Final = 0.1
@@ -173,14 +184,14 @@ def connect(address: PostgresAddress) -> PostgresConnection:
     )
     try:
         _require_tls(raw, address)
-        connection = PostgresConnection(raw)
-        chosen = address.parameters.get("options", "")
+        chosen = _settings_in(address.parameters.get("options", ""))
         bounds = [
             f"SET {name} = '{value}';"
             for name, value in _BOUNDS.items()
             if name not in chosen
         ]
-        connection.run("".join(bounds))
+        raw.execute("".join((_FORM, *bounds)).encode(), prepare=False)
+        connection = PostgresConnection(raw)
         # The next statements may have to wait for a lock, within the bounds just set.
         connection.bound_waits()
         connection.run(_FIXED)
@@ -191,6 +202,13 @@ def connect(address: PostgresAddress) -> PostgresConnection:
         raw.close()
         raise
     return connection
+
+
+def _settings_in(options: str) -> frozenset[str]:
+    """The names of the settings that options of a session change, in each spelling that Postgres takes."""
+    return frozenset(
+        name.replace("-", "_").lower() for name in _OPTION.findall(options)
+    )
 
 
 def _require_tls(raw: "psycopg.Connection[Any]", address: PostgresAddress) -> None:
@@ -217,6 +235,41 @@ def connect_within(address: PostgresAddress, seconds: float) -> PostgresConnecti
                 raise UnreachableState(address.name, error) from None
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def connect_ready(
+    address: PostgresAddress,
+    seconds: float,
+    prepare: Callable[[PostgresConnection], None],
+) -> PostgresConnection:
+    """A new connection that is prepared, once the server answers; another one if it was lost meanwhile.
+
+    Raises:
+        psycopg.Error: It cannot be prepared.
+        UnreachableState: The server did not answer in time.
+        StateHeldAlone: Another process has the state to itself.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        connection = connect_within(address, deadline - time.monotonic())
+        try:
+            prepare(connection)
+        except BaseException as error:
+            is_lost = connection.is_lost
+            connection.close()
+            if not (is_lost and isinstance(error, psycopg.Error)):
+                raise
+            if time.monotonic() > deadline:
+                raise UnreachableState(address.name, error) from error
+        else:
+            return connection
+        time.sleep(_FIRST_PAUSE)
+
+
+def unusable(name: str, error: psycopg.Error) -> UnreadableFile:
+    """The refusal of a state that Postgres does not let this process use."""
+    problem = " ".join(str(error).split())
+    return UnreadableFile(name, f"cannot be used as the state: {problem}")
 
 
 def is_to_be_done_again(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +16,10 @@ from agent_resolver.storage.postgres.connection import (
     NoAnswer,
     PostgresConnection,
     UnreachableState,
-    connect_within,
+    connect_ready,
     is_caused_by,
     is_to_be_done_again,
+    unusable,
 )
 from agent_resolver.storage.postgres.lock import LOCKS, WRITING
 from agent_resolver.storage.postgres.schema import (
@@ -96,7 +97,7 @@ class PostgresDatabase(StoreDatabase):
         self.watch: Watch | None = None
         """The session that shows that this process is there; the store brings it."""
         self._batch = 0
-        """The number of the last transaction that was committed."""
+        """The number of the last commit that was tried; a later one never has it again."""
         self._has_part = False
         """True if the transaction that is open has a savepoint."""
         self._writing: PostgresConnection | None = None
@@ -105,7 +106,7 @@ class PostgresDatabase(StoreDatabase):
             self._prepare(keys)
         except psycopg.Error as error:
             self.close()
-            raise self._unusable(error) from error
+            raise unusable(self.path, error) from error
         except BaseException:
             self.close()
             raise
@@ -184,19 +185,30 @@ class PostgresDatabase(StoreDatabase):
 
     def _commit(self, connection: PostgresConnection) -> None:
         """Commit, and leave a mark by which it can be found out later that it was."""
-        number = self._batch + 1
-        name = "" if self.watch is None else self.watch.name
+        # Also a commit of which nothing could be found out keeps its number: the next
+        # one must not find that mark and take it for its own.
+        self._batch += 1
+        number = self._batch
+        rows = self._count_rows()
         try:
             connection.run(
-                f"UPDATE owner SET batch = {number} WHERE name = '{name}'; COMMIT"  # noqa: S608 - our own
+                f"UPDATE owner SET batch = {number} WHERE name = '{self._name}'; COMMIT"  # noqa: S608 - our own
             )
         except psycopg.Error as error:
             connection.undo()
             if not connection.is_lost or not self._was_committed(
-                connection, name, number, error
+                connection, number, rows, error
             ):
                 self._refuse_or_do_again(connection, error)
-        self._batch = number
+
+    @property
+    def _name(self) -> str:
+        """The name of this process; empty where it has none."""
+        return "" if self.watch is None else self.watch.name
+
+    def _count_rows(self) -> int:
+        """How often the row with that name was made."""
+        return 0 if self.watch is None else self.watch.rows
 
     def _refuse_or_do_again(
         self, connection: PostgresConnection, error: BaseException
@@ -210,7 +222,7 @@ class PostgresDatabase(StoreDatabase):
             problem = f"could not be written: other processes came in between again and again: {error}"
             raise DoAgain(UnreadableFile(self.path, problem)) from error
         if isinstance(error, psycopg.Error):
-            raise self._unusable(error) from error
+            raise unusable(self.path, error) from error
 
     def _refuse_hanging(self, error: BaseException) -> None:
         """Raise if the server hangs: each further attempt would wait as long again."""
@@ -220,11 +232,17 @@ class PostgresDatabase(StoreDatabase):
     def _was_committed(
         self,
         lost: PostgresConnection,
-        name: str,
         number: int,
+        rows: int,
         error: Exception,
     ) -> bool:
         """Find out whether the commit was done during which the connection was lost.
+
+        Args:
+            lost: The connection.
+            number: The number of the commit.
+            rows: How often the row with the mark had been made before the commit.
+            error: How it was lost.
 
         Raises:
             UnreadableFile: It cannot be found out.
@@ -234,17 +252,20 @@ class PostgresDatabase(StoreDatabase):
             # The server's process may still be at it.
             _end_process(connection, lost)
             found = connection.execute(
-                "SELECT batch FROM owner WHERE name = ?", (name,)
+                "SELECT batch FROM owner WHERE name = ?", (self._name,)
             ).fetchone()
         except (psycopg.Error, UnreadableFile) as unknown:
             problem = f"was lost during a commit, and it is not known whether that was done: {unknown}"
             raise UnreadableFile(self.path, problem) from error
-        if found is None:
+        if found is not None and int(found[0]) == number:
+            return True
+        # A mark may have gone with a row that another process removed meanwhile.
+        if found is None or self._count_rows() != rows:
             problem = (
                 "was lost during a commit, and it is not known whether that was done"
             )
             raise UnreadableFile(self.path, problem) from error
-        return int(found[0]) == number
+        return False
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -324,31 +345,33 @@ class PostgresDatabase(StoreDatabase):
                     UnreachableState(self.path, _as_exception(error))
                 ) from error
             if isinstance(error, psycopg.Error):
-                raise self._unusable(error) from error
+                raise unusable(self.path, error) from error
             raise
 
     # Connections ----------------------------------------------------------------------
 
     def _ready_to_write(self, seconds: float) -> PostgresConnection:
         if self._writing is None or self._writing.is_lost:
-            self._writing = self._connected(seconds)
+            self._writing = self._connected(seconds, self._require_same_key)
         return self._writing
 
     def _ready_to_read(self, seconds: float) -> PostgresConnection:
         if self._reading is None or self._reading.is_lost:
-            self._reading = self._connected(seconds)
-            self._reading.run(_LONGEST_LOOK)
-            self._reading.bound_waits()
+            self._reading = self._connected(seconds, self._prepare_to_read)
         return self._reading
 
-    def _connected(self, seconds: float) -> PostgresConnection:
-        connection = connect_within(self._address, seconds)
+    def _connected(
+        self, seconds: float, prepare: Callable[[PostgresConnection], None]
+    ) -> PostgresConnection:
         try:
-            self._require_same_key(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return connect_ready(self._address, seconds, prepare)
+        except psycopg.Error as error:
+            raise unusable(self.path, error) from error
+
+    def _prepare_to_read(self, connection: PostgresConnection) -> None:
+        self._require_same_key(connection)
+        connection.run(_LONGEST_LOOK)
+        connection.bound_waits()
 
     def _require_same_key(self, connection: PostgresConnection) -> None:
         """Refuse a state whose key was changed while this process had no connection that would have prevented it.
@@ -358,11 +381,6 @@ class PostgresDatabase(StoreDatabase):
         """
         if self.key_id and self._recorded_key(connection) != self.key_id:
             raise RotatedKey(self.path)
-
-    def _unusable(self, error: psycopg.Error) -> UnreadableFile:
-        return UnreadableFile(
-            self.path, f"cannot be used as the state: {' '.join(str(error).split())}"
-        )
 
     def close(self) -> None:
         """Close the connections."""

@@ -221,6 +221,9 @@ MIGRATIONS: Final = (
     """
     CREATE TABLE served (key text COLLATE "C" PRIMARY KEY, until bigint NOT NULL, body text NOT NULL);
     """,
+    """
+    CREATE TABLE epoch (start timestamptz PRIMARY KEY, seen timestamptz NOT NULL DEFAULT clock_timestamp());
+    """,
 )
 """Each script brings the schema from one version to the next; they are only ever added to."""
 

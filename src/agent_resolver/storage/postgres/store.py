@@ -17,6 +17,7 @@ from agent_resolver.storage.postgres.connection import (
     SCHEMA,
     UnreachableState,
     connect_within,
+    unusable,
     without_zero,
 )
 from agent_resolver.storage.postgres.database import RETURN_SECONDS, PostgresDatabase
@@ -150,10 +151,10 @@ _IDENTITY: Final = """
 
 
 def database_identity(address: PostgresAddress) -> str:
-    """A name that no other database has, by whatever host, user or parameters it is reached.
+    """A name for a database, the same by whatever host, user or parameters it is reached.
 
-    A copy that was restored from a dump has another name. A copy of the server's files, such as a snapshot, has the
-    same one: nothing in it can tell.
+    A database that a dump was restored into has another name. A copy of the server's files has the same one: it cannot
+    be told from a replica that takes the place of the server.
 
     Raises:
         UnreadableFile: The server cannot be reached, or does not tell this user.
@@ -175,10 +176,12 @@ def has_state(address: PostgresAddress) -> bool:
     """True if there is a state: looking at what is not there must not make it.
 
     Raises:
-        UnreachableState: The server cannot be reached.
+        UnreadableFile: The server cannot be reached, or does not let this user look.
     """
     connection = connect_within(address, 0)
     try:
         return read_version(connection) > 0
+    except psycopg.Error as error:
+        raise unusable(address.name, error) from error
     finally:
         connection.close()

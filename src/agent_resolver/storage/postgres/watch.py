@@ -3,7 +3,6 @@
 import secrets
 import selectors
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
@@ -16,16 +15,14 @@ from agent_resolver.storage.postgres.address import PostgresAddress
 from agent_resolver.storage.postgres.connection import (
     PostgresConnection,
     connect,
-    connect_within,
+    connect_ready,
 )
 from agent_resolver.storage.postgres.lock import OWNERS
 from agent_resolver.storage.postgres.transaction import CHANNEL
 from agent_resolver.storage.sql.store import OWNERS_IN_USE
 
 _GRACE_SECONDS: Final = 30
-"""How long a process may take to come back after the server was started again."""
-_BEHIND_SECONDS: Final = 10
-"""How much later than this process another one may connect again; between two attempts are two seconds at most."""
+"""How much later than the first process another one may connect again; between two attempts are two seconds at most."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 _IS_HELD: Final = f"""
@@ -42,18 +39,22 @@ EPOCH: Final = (
 )
 """The time since which sessions of the server last, as SQL."""
 # In another epoch than that of its row, a process may be there and not have connected
-# again yet. A recovery of the server may have taken longer than the grace, or a replica
-# that was there before may have taken its place: so this process must have been
-# connected for some time itself.
+# again yet. The beginning of the epoch does not say since when it could: a recovery of
+# the server may take long, and a replica that takes its place was there before. So the
+# first process that connects leaves the time, also for those that are there for a
+# moment only.
 _IS_GONE: Final = f"""
     NOT {_IS_HELD} AND (
-        server_start = {EPOCH} OR (
-            {EPOCH} < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
-            AND (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
-                < clock_timestamp() - interval '{_BEHIND_SECONDS} seconds'
+        server_start = {EPOCH} OR EXISTS (
+            SELECT FROM epoch
+            WHERE start = {EPOCH} AND seen < clock_timestamp() - interval '{_GRACE_SECONDS} seconds'
         )
     )
-"""  # noqa: S608 - our own numbers
+"""
+_SEE_EPOCH: Final = f"""
+    DELETE FROM epoch WHERE start <> {EPOCH};
+    INSERT INTO epoch (start) VALUES ({EPOCH}) ON CONFLICT DO NOTHING;
+"""  # noqa: S608 - our own
 _SWEEP: Final = f"DELETE FROM owner WHERE name <> ? AND {_IS_GONE} AND name NOT IN ({OWNERS_IN_USE})"  # noqa: S608
 
 
@@ -74,6 +75,8 @@ class Watch:
             on_word: Called with the topics that were woken; with None when any may have been.
         """
         self.name = secrets.token_hex(8)
+        self.rows = 0
+        """How often the row of this process was made: another process removes it if the server lost this one."""
         self._address = address
         self._on_word = on_word
         self._starting = Lock()
@@ -100,22 +103,15 @@ class Watch:
             self._thread.start()
 
     def _first_connection(self, seconds: float) -> PostgresConnection:
-        deadline = time.monotonic() + seconds
-        while True:
-            connection = connect_within(self._address, deadline - time.monotonic())
-            try:
-                self._enter(connection)
-                connection.execute(_SWEEP, (self.name,))
-            except psycopg.Error as error:
-                may_try_again = connection.is_lost and time.monotonic() < deadline
-                connection.close()
-                if not may_try_again:
-                    raise UnreadableFile(
-                        self._address.name,
-                        f"cannot keep the names of processes: {error}",
-                    ) from error
-            else:
-                return connection
+        try:
+            return connect_ready(self._address, seconds, self._enter_first)
+        except psycopg.Error as error:
+            problem = f"cannot keep the names of processes: {error}"
+            raise UnreadableFile(self._address.name, problem) from error
+
+    def _enter_first(self, connection: PostgresConnection) -> None:
+        self._enter(connection)
+        connection.execute(_SWEEP, (self.name,))
 
     def is_gone(self, name: str) -> bool:
         """True if the process of that name has ended; one that is not known, or cannot be asked for, is not gone."""
@@ -146,6 +142,7 @@ class Watch:
                 "SELECT nextval(pg_get_serial_sequence('owner', 'number'))"
             ).fetchone()
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(number)})")
+            self.rows += 1
             columns = "(name, number, server_start) OVERRIDING SYSTEM VALUE"
             inserting = f"INSERT INTO owner {columns} VALUES (?, ?, {EPOCH})"  # noqa: S608
             connection.execute(inserting, (self.name, number))
@@ -153,7 +150,7 @@ class Watch:
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
             renewing = f"UPDATE owner SET server_start = {EPOCH} WHERE name = ?"  # noqa: S608
             connection.execute(renewing, (self.name,))
-        connection.run(f"LISTEN {CHANNEL}")
+        connection.run(f"{_SEE_EPOCH} LISTEN {CHANNEL}")
 
     # The thread -----------------------------------------------------------------------
 
