@@ -38,6 +38,7 @@ from agent_resolver.engine.temporal_deployment import (
     require_namespace,
     require_one_machine,
     set_current_version,
+    stay_on_one_machine,
 )
 from agent_resolver.engine.temporal_host import SegmentHost
 from agent_resolver.engine.temporal_place import TemporalPlace
@@ -166,6 +167,11 @@ class TemporalCarrier:
         self._client = client = await connect(place, sealed_converter(codec), identity)
         self._host = host = SegmentHost(segments, place, capacity)
         await self._answered(require_namespace(client))
+        is_alone = place.is_versioned and not place.is_shared
+        if is_alone:
+            # Before the first poll, which the server remembers for minutes: a worker
+            # that is refused must not keep those of the other machine from beginning.
+            await self._answered(require_one_machine(client, place))
         # One worker listens to the queue of the project, and one to the queue of this
         # process alone.
         self._workers = [
@@ -199,10 +205,9 @@ class TemporalCarrier:
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
         self._tasks.append(asyncio.create_task(host.sweep()))
         try:
-            # Only now: of two workers that begin together, at least one finds the
-            # other.
-            if place.is_versioned and not place.is_shared:
-                await self._answered(require_one_machine(client, place))
+            if is_alone:
+                # Once more, for workers that begin together.
+                await self._answered(stay_on_one_machine(client, place))
             if place.is_versioned:
                 await self._answered(
                     set_current_version(client, place.deployment, self._build)
