@@ -46,6 +46,16 @@ def test_without_settings_it_is_the_usual_port_of_this_machine_in_the_clear(plac
     assert found.queue.startswith("agent-shop-of-ada-")
 
 
+def test_processes_of_a_machine_without_a_network_are_on_one_machine(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python makes up an address for each; these two are ones that it made up."""
+    addresses = [0x873C40CD67B3, 0xC73A7810658C]
+    monkeypatch.setattr("uuid.getnode", addresses.pop)
+
+    assert place().machine == place().machine
+
+
 @pytest.mark.parametrize("line", ['address = "far:1"', 'api_key_env = "KEY"', 'ca_file = "ca.pem"'])
 def test_a_file_that_no_person_trusts_chooses_no_server(place: Place, line: str) -> None:
     with pytest.raises(UntrustedFolder):

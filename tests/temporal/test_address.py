@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import Struct
 from temporalio.client import Client
 
-from agent_resolver.engine import EngineRefused, EngineUnreachable, RunResult, temporal_client
+from agent_resolver.engine import EngineRefused, EngineUnreachable, RunResult, temporal_carrier, temporal_client
 from tests.certificate import authority, pem_of_certificate, pem_of_key, unsigned
 from tests.engine.stage import Stage, blueprint
 from tests.loopback import free_port
 from tests.temporal.places import carrier_for
 from tests.temporal.working import STEPS, fail_first
-from tests.temporal_server import TemporalServer
+from tests.temporal_server import TemporalServer, temporal_server
 
 
 def problem_of(server: TemporalServer, folder: Path, **changes: Any) -> EngineUnreachable:
@@ -90,6 +90,19 @@ def test_a_server_that_never_gets_ready_is_named(
     fail_first(monkeypatch, Client, "connect", *[RuntimeError(STARTING)] * 100)
 
     assert "it was not ready in 1 seconds" in str(problem_of(server, tmp_path))
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["state in a file", "shared state"])
+def test_a_server_without_room_for_a_further_project_is_not_taken_for_a_silent_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_shared: bool
+) -> None:
+    with temporal_server(tmp_path, settings=["matching.maxDeployments=1"]) as full:
+        asyncio.run(works(full, tmp_path, queue="agent-tests-first"))
+        monkeypatch.setattr(temporal_carrier, "CONNECT_SECONDS", 0.5)
+        error = problem_of(full, tmp_path, queue="agent-tests-second", is_shared=is_shared)
+
+    assert "it does not register this worker" in str(error)
+    assert "matching.maxDeployments" in error.hint
 
 
 def test_a_name_can_stand_for_the_host(server: TemporalServer, tmp_path: Path) -> None:

@@ -116,6 +116,51 @@ def test_a_worker_of_another_machine_is_refused_with_a_file_as_state(server: Tem
     asyncio.run(story())
 
 
+async def begins(machine: str, server: TemporalServer, folder: Path, queue: str, until: asyncio.Event) -> bool:
+    """True if a worker on a machine of this name begins, with a file as its state; it works until something is so."""
+    place = place_for(server, folder, machine=machine, state=machine, queue=queue)
+    stage = Stage(folder, driver=TemporalCarrier(place, AesSeal(KEY)))
+    try:
+        await stage.engine.open()
+        await until.wait()
+    except EngineRefused:
+        return False
+    finally:
+        await stage.engine.close()
+        stage.close()
+    return True
+
+
+def test_a_refused_worker_keeps_none_of_the_first_machine_from_beginning(
+    server: TemporalServer, tmp_path: Path
+) -> None:
+    """The server remembers for minutes who has polled, so that one which is refused must not have."""
+
+    async def story() -> list[bool]:
+        queue, now = "agent-tests-refused", asyncio.Event()
+        now.set()
+        return [await begins(machine, server, tmp_path, queue, now) for machine in ("first", "other", "first")]
+
+    assert asyncio.run(story()) == [True, False, True]
+
+
+def test_of_two_machines_that_begin_together_at_least_one_is_refused(server: TemporalServer, tmp_path: Path) -> None:
+    """Several times, since it takes luck for both to look before the server has heard of either."""
+
+    async def begin_together(queue: str) -> int:
+        is_over = asyncio.Event()
+        both = [asyncio.create_task(begins(name, server, tmp_path, queue, is_over)) for name in ("one", "other")]
+        # Each has had its time once one of them is refused, or both work.
+        await asyncio.wait(both, timeout=3, return_when=asyncio.FIRST_COMPLETED)
+        is_over.set()
+        return (await asyncio.gather(*both)).count(True)
+
+    async def story() -> list[int]:
+        return [await begin_together(f"agent-tests-together-{number}") for number in range(5)]
+
+    assert max(asyncio.run(story())) < 2
+
+
 def test_a_run_of_another_state_is_never_taken_up(server: TemporalServer, tmp_path: Path) -> None:
     async def story() -> None:
         mine, other = tmp_path / "mine", tmp_path / "other"

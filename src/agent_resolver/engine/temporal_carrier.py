@@ -38,6 +38,7 @@ from agent_resolver.engine.temporal_deployment import (
     require_namespace,
     require_one_machine,
     set_current_version,
+    stay_on_one_machine,
 )
 from agent_resolver.engine.temporal_host import SegmentHost
 from agent_resolver.engine.temporal_place import TemporalPlace
@@ -60,6 +61,11 @@ A server with more to do than it can must not get even more of it.
 """
 _AWAY_SECONDS: Final = 60.0
 """After so much silence of the server, the operator hears of it. Workers go on asking."""
+_UNREGISTERED: Final = "it does not register this worker"
+_ROOM_HINT: Final = (
+    "a namespace has room for so many projects (`matching.maxDeployments`, by default 100): "
+    "`temporal worker deployment list` shows them, and `delete` removes one"
+)
 _STICKY_SECONDS: Final = 1
 """How long a workflow waits for the process that has it in memory: that one may be gone."""
 _BEAT_SECONDS: Final = 2
@@ -166,6 +172,11 @@ class TemporalCarrier:
         self._client = client = await connect(place, sealed_converter(codec), identity)
         self._host = host = SegmentHost(segments, place, capacity)
         await self._answered(require_namespace(client))
+        is_alone = place.is_versioned and not place.is_shared
+        if is_alone:
+            # Before the first poll, which the server remembers for minutes: a worker
+            # that is refused must not keep those of the other machine from beginning.
+            await self._answered(require_one_machine(client, place))
         # One worker listens to the queue of the project, and one to the queue of this
         # process alone.
         self._workers = [
@@ -199,13 +210,16 @@ class TemporalCarrier:
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
         self._tasks.append(asyncio.create_task(host.sweep()))
         try:
-            # Only now: of two workers that begin together, at least one finds the
-            # other.
-            if place.is_versioned and not place.is_shared:
-                await self._answered(require_one_machine(client, place))
+            if is_alone:
+                # Once more, for workers that begin together.
+                await self._answered(
+                    stay_on_one_machine(client, place), _UNREGISTERED, _ROOM_HINT
+                )
             if place.is_versioned:
                 await self._answered(
-                    set_current_version(client, place.deployment, self._build)
+                    set_current_version(client, place.deployment, self._build),
+                    _UNREGISTERED,
+                    _ROOM_HINT,
                 )
         except BaseException:
             # A worker that is refused must not go on polling.
@@ -384,17 +398,22 @@ class TemporalCarrier:
 
     # Parts ----------------------------------------------------------------------------
 
-    async def _answered(self, request: Awaitable[Answer]) -> Answer:
+    async def _answered(
+        self,
+        request: Awaitable[Answer],
+        silence: str = "no answer",
+        hint: str = "",
+    ) -> Answer:
         """The answer of the server.
 
         Raises:
-            EngineUnreachable: It gave none, or refused.
+            EngineUnreachable: It gave none, for which `silence` is the word, or refused.
         """
         try:
             return await asyncio.wait_for(request, 2 * CONNECT_SECONDS)
         except TimeoutError:
             raise EngineUnreachable(
-                self._place.address, "no answer", may_be_starting=True
+                self._place.address, silence, hint, may_be_starting=True
             ) from None
         except RPCError as error:
             raise EngineUnreachable(

@@ -107,30 +107,67 @@ async def _set_current(
     await client.workflow_service.set_worker_deployment_current_version(request)
 
 
-async def require_one_machine(client: Client, place: TemporalPlace) -> None:
+async def require_one_machine(client: Client, place: TemporalPlace) -> bool:
     """Refuse a worker beside one of another machine: their states are two files, and each knows half of the runs.
+
+    Returns:
+        True if the server knows of a worker of this machine.
 
     Raises:
         EngineRefused: One of another machine has polled within the last minutes.
         RPCError: The server refused, or could not be reached.
     """
-    for kind in (
-        TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-    ):
-        request = DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=place.queue),
-            task_queue_type=kind,
+    of_workflows, of_activities = [
+        await _polling_machines(client, place.queue, kind)
+        for kind in (
+            TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+            TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
         )
-        found = await client.workflow_service.describe_task_queue(request)
-        machines = {poller.identity.rpartition("/")[0] for poller in found.pollers}
-        # A poller whose name has no machine in it is not a worker of ours.
-        others = sorted(machines - {place.machine, ""})
-        if others:
-            problem = f"A worker of another machine, {others[0]}, drives the runs of this project"
-            hint = "workers on several machines need a state that they share: set `state.url` to a Postgres database"
-            raise EngineRefused(problem, hint)
+    ]
+    others = sorted((of_workflows | of_activities) - {place.machine})
+    if others:
+        problem = (
+            f"A worker of another machine, {others[0]}, drives the runs of this project"
+        )
+        hint = "workers on several machines need a state that they share: set `state.url` to a Postgres database"
+        raise EngineRefused(problem, hint)
+    # One kind for all: of two machines, each could find itself under another kind and
+    # miss the other.
+    return place.machine in of_activities
+
+
+async def stay_on_one_machine(client: Client, place: TemporalPlace) -> None:
+    """The same for a worker that has begun to poll. The caller bounds how long.
+
+    It looks until it finds its own machine, or another one and is refused. Of two machines that begin together, the one
+    that looks last finds the other.
+
+    Raises:
+        EngineRefused: A worker of another machine has polled within the last minutes.
+        RPCError: The server refused, or could not be reached.
+    """
+    while not await require_one_machine(client, place):  # noqa: ASYNC110 - it is about the server
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _polling_machines(
+    client: Client,
+    queue: str,
+    kind: TaskQueueType.ValueType,
+) -> set[str]:
+    """The machines whose workers have polled a queue within the last minutes.
+
+    The server lists only some of the workers that poll at the same time.
+    """
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=kind,
+    )
+    found = await client.workflow_service.describe_task_queue(request)
+    machines = {poller.identity.rpartition("/")[0] for poller in found.pollers}
+    # A poller whose name has no machine in it is not a worker of ours.
+    return machines - {""}
 
 
 def _order_of(build: str) -> tuple[int, ...]:

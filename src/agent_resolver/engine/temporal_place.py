@@ -3,10 +3,14 @@
 import platform
 import re
 import uuid
+from typing import Final
 
 from msgspec import Struct
 
 from agent_resolver.schema.canonical_digest import digest
+
+_MADE_UP: Final = 1 << 40
+"""The bit that no network card has in its address, and that Python sets in one that it makes up."""
 
 
 class TemporalPlace(Struct, frozen=True, kw_only=True):
@@ -72,7 +76,11 @@ def place_of(
 
 def machine_name() -> str:
     """A name for this machine that others do not have."""
-    return f"{platform.node()}-{uuid.getnode():012x}"
+    card = uuid.getnode()
+    # Without a network card, each process gets an address of its own.
+    if card & _MADE_UP:
+        return platform.node()
+    return f"{platform.node()}-{card:012x}"
 
 
 def payload_purpose(run: str, reference: str) -> str:

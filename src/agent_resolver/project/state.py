@@ -342,8 +342,12 @@ def _is_as_known(snapshot: Snapshot, run: str, known: dict[str, Run]) -> bool:
 def _drop_run(transaction: Transaction, run: Run) -> None:
     for row in transaction.find(JOURNAL, {"run": run.id}):
         transaction.drop(JOURNAL, run.id, row.number)
+    # Those of a task, or the payloads of a run that are too large for Temporal.
+    for artifact in transaction.find(ARTIFACTS, {"task": run.id}):
+        transaction.drop(ARTIFACTS, run.id, artifact.digest)
     if run.kind == "task":
-        _drop_task(transaction, run)
+        # The thread of a task is that of `reasoner/tasks.py`.
+        delete_thread(transaction, f"{run.trace_id}/{run.id}")
     transaction.drop(LEASES, lease_name(run.id))
     thread = transaction.get(THREADS, run.caller, run.thread) if run.thread else None
     # Only the newest run takes the conversation along, which would go on from that run
@@ -351,14 +355,6 @@ def _drop_run(transaction: Transaction, run: Run) -> None:
     if thread is not None and thread.run == run.id:
         transaction.drop(THREADS, run.caller, run.thread)
     transaction.drop(RUNS, run.id)
-
-
-def _drop_task(transaction: Transaction, run: Run) -> None:
-    """Remove what only tasks have: their artifacts, and the checkpoints that LangGraph's saver wrote."""
-    for row in transaction.find(ARTIFACTS, {"task": run.id}):
-        transaction.drop(ARTIFACTS, run.id, row.digest)
-    # The thread of a task is that of `reasoner/tasks.py`.
-    delete_thread(transaction, f"{run.trace_id}/{run.id}")
 
 
 def _unused_plans(snapshot: Snapshot, removed: set[str]) -> list[str]:
