@@ -133,7 +133,7 @@ def test_a_commit_of_which_nothing_can_be_found_out_fails_and_says_so(
             write(store, append(1))
 
 
-def test_a_commit_whose_mark_was_removed_with_the_row_of_its_process_is_not_done_again(server: PostgresServer) -> None:
+def test_a_commit_whose_mark_is_gone_with_its_row_is_not_done_again(server: PostgresServer) -> None:
     """A process that starts removes the row of one that the server has lost, which then makes it again."""
     url = server.new_database()
     outcomes: list[Exception] = []
