@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.loopback import loopback_server
 from tests.postgres.test_serving import KEY, machine
 from tests.server.conftest import Address, over_http
-from tests.server.task_client import ask, page, reach, start, task_client
+from tests.server.task_client import ask, reach, start, task_client
 
 pytestmark = pytest.mark.anyio
 AUDIENCE = "https://agents.example.com/mcp"
@@ -103,11 +103,9 @@ async def test_a_task_is_its_callers_at_every_machine_and_nothing_to_others(tmp_
                     await refusal(client, "tasks/cancel", task),
                     await refusal(client, "tasks/update", task, inputResponses=answer),
                 ]
-                listed = (await page(client))["tasks"]
             # Another connection of the same caller, with another token, at another machine.
             async with client_of(there, issuer.token("ada", jti="other")) as client:
                 still = await ask(client, "tasks/get", task)
-                own = [each["taskId"] for each in (await page(client))["tasks"]]
                 await ask(client, "tasks/update", task, inputResponses=answer)
                 done = await reach(client, task, "completed")
             # Rights that the caller no longer has open nothing, also of a task that has ended.
@@ -116,8 +114,6 @@ async def test_a_task_is_its_callers_at_every_machine_and_nothing_to_others(tmp_
 
     assert foreign == [unknown] * 3
     assert lessened == unknown
-    assert listed == []
-    assert own == [task]
     assert still["status"] == "input_required"
     assert done["result"]["structuredContent"] == {"answer": "yes", "sent": "lamp-1"}
     assert sorted([*one.notes, *two.notes]) == ["reserve lamp", "send lamp-1"]

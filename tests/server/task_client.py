@@ -64,14 +64,6 @@ async def ask(client: Client, method: str, task: str, **params: Any) -> dict[str
     return answered.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-async def page(client: Client, cursor: str | None = None) -> dict[str, Any]:
-    """A page of the caller's tasks."""
-    given = {"cursor": cursor} if cursor else {}
-    request = types.Request[dict[str, Any], str](method="tasks/list", params=given)
-    answered = await client.session.send_request(request, Document)
-    return answered.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
 async def reach(client: Client, task: str, *statuses: str, seconds: float = 15.0) -> dict[str, Any]:
     """Ask for a task until it has one of these statuses."""
     found: dict[str, Any] = {}

@@ -200,7 +200,7 @@ RUNS: Final = Table(
     row=Run,
     key=("id",),
     indexes=(("status",),),
-    scans=(("parent",), ("kind",), ("kind", "status"), ("caller", "issuer")),
+    scans=(("parent",), ("kind",), ("kind", "status")),
     # Why it ended may quote a failure, which may quote arguments.
     sealed=("reason",),
 )

@@ -115,9 +115,6 @@ def _serve_tasks(server: AgentServer, tasks: Tasks) -> None:
     server.add_request_handler(
         "tasks/cancel", types.CancelTaskRequestParams, _guard_handler(tasks.cancel)
     )
-    server.add_request_handler(
-        "tasks/list", types.PaginatedRequestParams, _guard_handler(tasks.list)
-    )
 
 
 def _guard_handler(

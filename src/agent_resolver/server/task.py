@@ -8,8 +8,7 @@ of the same tool through the registry.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -18,7 +17,6 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from msgspec import structs
 
-from agent_resolver.catalog.cursor import encode_cursor
 from agent_resolver.core.approval import refuse_words
 from agent_resolver.core.authorization import (
     is_cleared,
@@ -30,18 +28,16 @@ from agent_resolver.engine.runs import MAX_RUN_ID
 from agent_resolver.registry.inbox import MAX_WORDS
 from agent_resolver.registry.registry import ToolRegistry
 from agent_resolver.registry.tool import CallContext, RunHandle
-from agent_resolver.schema.caller import ANONYMOUS, Caller
-from agent_resolver.schema.canonical_digest import digest
+from agent_resolver.schema.caller import Caller
 from agent_resolver.schema.descriptor import Descriptor
 from agent_resolver.schema.outcome import Done, Failed, FailureCode, Outcome
 from agent_resolver.schema.pending import PendingAction
-from agent_resolver.schema.state import FINISHED, PENDING, RUNS, Run
+from agent_resolver.schema.state import FINISHED, RUNS, Run
 from agent_resolver.server.call_result import make_result
-from agent_resolver.server.page import last_seen
 from agent_resolver.server.protocol_revision import is_modern
 from agent_resolver.server.run_tool import RUN_AGENT
 from agent_resolver.server.task_run import TaskRun, TaskRuns
-from agent_resolver.storage.port import Snapshot, Store
+from agent_resolver.storage.port import Store
 from agent_resolver.storage.run_listing import ListedRun, look_at_run
 
 Context = ServerRequestContext[Any, Any]
@@ -52,7 +48,6 @@ _ANSWER_TOOL: Final = "inbox_answer"
 _POLL_MS: Final = 1_000
 _POLL_PERSON_MS: Final = 5_000
 """People take longer than runs."""
-_PAGE: Final = 100
 _MOST_RESPONSES: Final = 100
 _OF_THE_RUN: Final = frozenset(
     {FailureCode.TOOL_ERROR, FailureCode.OUTPUT_VALIDATION_FAILED}
@@ -71,7 +66,7 @@ class UpdateTaskRequestParams(types.RequestParams):
 
 
 class Tasks:
-    """Answers tasks/get, tasks/update, tasks/cancel and tasks/list, and starts calls as tasks."""
+    """Answers tasks/get, tasks/update and tasks/cancel, and starts calls as tasks."""
 
     def __init__(
         self,
@@ -187,41 +182,6 @@ class Tasks:
         tool = self._registry.get(_ANSWER_TOOL)
         is_open = tool is not None and may_use(tool.rules, caller)
         return is_open and refuse_words(question, caller, self._registry.now()) is None
-
-    async def list(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> dict[str, Any]:
-        """A page of the caller's tasks, the oldest first, without their results; as in 2025-11-25."""
-        caller = self._require_caller(ctx, "tasks/list")
-        if caller.id == ANONYMOUS.id and not caller.is_verified:
-            raise MCPError(
-                types.INVALID_REQUEST,
-                "Callers without a token cannot be told apart, and have no list",
-            )
-        listing = digest(["tasks", caller.id, caller.issuer])
-        last = last_seen(params, listing)
-        page, end = await self._store.read(partial(self._page_of, caller, last))
-        tasks = [_task_of(row, status, row.agent) for row, status in page]
-        more = {"nextCursor": encode_cursor(listing, end)} if end else {}
-        return {"tasks": tasks, **more}
-
-    def _page_of(
-        self,
-        caller: Caller,
-        last: str | None,
-        snapshot: Snapshot,
-    ) -> tuple[Sequence[tuple[Run, str]], str]:
-        """The caller's next tasks with their status, and the id of the last run if there are more of them."""
-        if last and snapshot.get(RUNS, last) is None:
-            raise MCPError(types.INVALID_PARAMS, "Bad cursor: the listing has changed")
-        owned = {"caller": caller.id, "issuer": caller.issuer}
-        after = (last,) if last else None
-        rows = snapshot.find(RUNS, owned, after=after, limit=_PAGE + 1)
-        page = rows[:_PAGE]
-        found = [
-            (row, _listed_status(row, snapshot)) for row in page if self._is_task(row)
-        ]
-        return found, page[-1].id if len(rows) > _PAGE else ""
 
     # Changing -------------------------------------------------------------------------
 
@@ -409,24 +369,6 @@ def _task_of(
         "ttlMs": None,
         "pollIntervalMs": poll_ms,
     }
-
-
-def _listed_status(row: Run, snapshot: Snapshot) -> str:
-    """The status of a task as a list shows it, from rows alone."""
-    if row.status in FINISHED:
-        # A tool that failed has a result that says so: `failed` is for errors of the
-        # protocol.
-        if row.status == "cancelled":
-            return "cancelled"
-        return "completed"
-    action = (
-        snapshot.get(PENDING, row.waits_for)
-        if row.status == "waiting" and row.waits_for
-        else None
-    )
-    if action is not None and action.is_open:
-        return "input_required"
-    return "working"
 
 
 def _result_of(outcome: Outcome) -> dict[str, Any]:
