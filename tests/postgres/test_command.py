@@ -4,6 +4,8 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,21 @@ def test_an_auditor_without_the_rights_is_told_which_one_is_missing(
         assert "Traceback" not in done.stderr
 
 
+@contextmanager
+def working(folder: Path, **environment: str) -> Iterator[None]:
+    """A worker that is there."""
+    command = [sys.executable, "-m", "agent_resolver", "worker", "--trust", "--json"]
+    env = {"HOME": str(folder.parent), "PATH": "/usr/bin:/bin", **environment}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        try:
+            assert process.stdout is not None
+            while "worker.started" not in (line := process.stdout.readline()):
+                assert line, "the worker has ended"
+            yield
+        finally:
+            process.terminate()
+
+
 def test_an_auditor_looks_with_a_role_that_may_only_look(server: PostgresServer, tmp_path: Path) -> None:
     secret, url = {"STATE_KEY": "k" * 40}, server.new_database()
     call(Project(tmp_path / "project", url, key_env="STATE_KEY"), "a", **secret)
@@ -145,9 +162,11 @@ def test_an_auditor_looks_with_a_role_that_may_only_look(server: PostgresServer,
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA agent_resolver TO looking")
     auditor = Project(tmp_path / "auditor", url.replace("postgres@", "looking@"), key_env="STATE_KEY")
 
-    for words in ("audit verify", "audit show", "state info", "runs list", "inbox list", "doctor"):
-        done = auditor.run(*words.split(), "--trust", **secret)
-        assert done.returncode == 0, (words, done.stderr)
+    with working(tmp_path / "project", **secret):
+        for words in ("audit verify", "audit show", "state info", "runs list", "inbox list", "worker list", "doctor"):
+            done = auditor.run(*words.split(), "--trust", **secret)
+            assert done.returncode == 0, (words, done.stderr)
+            assert words != "worker list" or "working" in done.stdout
     refused = auditor.run("tools", "call", "tickets.create", '{"title": "y"}', "--trust", **secret)
     assert refused.returncode == 1
     assert "permission denied" in refused.stderr

@@ -279,6 +279,35 @@ def test_after_a_crash_that_ends_every_session_a_process_that_lives_is_not_gone(
             assert eventually(lambda: store.is_gone(owner)), "it came back, and has ended since"
 
 
+READER = """
+    CREATE ROLE {name} LOGIN;
+    GRANT USAGE ON SCHEMA agent_resolver TO {name};
+    GRANT SELECT ON ALL TABLES IN SCHEMA agent_resolver TO {name};
+"""
+
+
+@pytest.mark.parametrize("how", ["a role", "a session"])
+def test_who_may_only_look_learns_which_processes_are_gone(url: str, how: str) -> None:
+    with opened(url) as store, InPostgres(url).process(CLAIMING) as process:
+        owner = printed(process)
+        if how == "a role":
+            name = url.rpartition("/")[2]
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(READER.format(name=name).encode())
+            looking = url.replace("postgres@", f"{name}@")
+        else:
+            # As on a replica, which takes no writes either.
+            looking = f"{url}?options=-c%20default_transaction_read_only%3Don"
+        with opened(looking) as reader:
+            assert not reader.is_gone(store.owner)
+            assert not reader.is_gone(owner)
+            process.kill()
+            process.wait()
+            assert eventually(lambda: reader.is_gone(owner))
+            with pytest.raises(UnreadableFile, match=r"permission denied|read-only transaction"):
+                do(reader.claim("run/2", 60))
+
+
 def is_held(url: str, owner: str) -> bool:
     """True if a process of this name holds its lock; False also while the server does not answer."""
     looking = """

@@ -9,6 +9,7 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 import psycopg
+from psycopg import errors
 
 from agent_resolver.storage.errors import UnreadableFile
 from agent_resolver.storage.postgres.address import PostgresAddress
@@ -23,6 +24,8 @@ from agent_resolver.storage.sql.store import OWNERS_IN_USE
 
 _GRACE_SECONDS: Final = 30
 """How much later than the first process another one may connect again; between two attempts are two seconds at most."""
+_ONLY_LOOKS: Final = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
+"""The refusals of a role without the right to write, and of a server that takes no writes."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 _IS_HELD: Final = f"""
@@ -110,8 +113,8 @@ class Watch:
             raise UnreadableFile(self._address.name, problem) from error
 
     def _enter_first(self, connection: PostgresConnection) -> None:
-        self._enter(connection)
-        connection.execute(_SWEEP, (self.name,))
+        if self._enter(connection):
+            connection.execute(_SWEEP, (self.name,))
 
     def is_gone(self, name: str) -> bool:
         """True if the process of that name has ended; one that is not known, or cannot be asked for, is not gone."""
@@ -132,7 +135,18 @@ class Watch:
             self._look()  # Words may have come with the answer.
         return found is not None and bool(found[0])
 
-    def _enter(self, connection: PostgresConnection) -> None:
+    def _enter(self, connection: PostgresConnection) -> bool:
+        """Be there, and listen; False if this process may only look, so that no other one has to know of it."""
+        is_named = False
+        with suppress(*_ONLY_LOOKS):
+            self._take_name(connection)
+            is_named = True
+        # A replica refuses this too.
+        with suppress(*_ONLY_LOOKS):
+            connection.run(f"LISTEN {CHANNEL}")
+        return is_named
+
+    def _take_name(self, connection: PostgresConnection) -> None:
         """Take the lock, and then the name: others take a name without a lock for one of a process that is gone."""
         known = connection.execute(
             "SELECT number FROM owner WHERE name = ?", (self.name,)
@@ -150,7 +164,7 @@ class Watch:
             connection.run(f"SELECT pg_advisory_lock_shared({OWNERS}, {int(known[0])})")
             renewing = f"UPDATE owner SET server_start = {EPOCH} WHERE name = ?"  # noqa: S608
             connection.execute(renewing, (self.name,))
-        connection.run(f"{_SEE_EPOCH} LISTEN {CHANNEL}")
+        connection.run(_SEE_EPOCH)
 
     # The thread -----------------------------------------------------------------------
 
