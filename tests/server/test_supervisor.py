@@ -73,6 +73,15 @@ async def supervised(folder: Path, *, slow: tuple[int, ...] = (), before: str = 
             end(watched.alive())
 
 
+@pytest.mark.parametrize("started", [0, 1])
+async def test_a_signal_ends_it_also_while_a_process_starts(tmp_path: Path, started: int) -> None:
+    """The first process, or another one beside those that are ready."""
+    async with supervised(tmp_path, slow=tuple(range(started, 3))) as watched:
+        await watched.comes_true(lambda: len(watched.pids()) > started)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await watched.comes_true(lambda: watched.alive() == [])
+
+
 async def test_an_exchange_waits_for_processes_that_still_start(tmp_path: Path) -> None:
     async with supervised(tmp_path, slow=(1, 2)) as watched:
         await watched.comes_true(lambda: (tmp_path / "first").exists() and len(watched.pids()) == 3)

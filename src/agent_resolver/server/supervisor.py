@@ -96,8 +96,8 @@ class Supervisor:
         async with self._filling:
             first = await self._start()
             if isinstance(first, int):
-                # The process has said why.
-                return first
+                # The process has said why, unless a signal has ended it.
+                return 0 if self._ending.is_set() else first
             self._keep(0, first)
             started = await asyncio.gather(*(self._start() for _ in self._slots[1:]))
             for slot, child in enumerate(started, 1):
@@ -124,14 +124,13 @@ class Supervisor:
             )
         child = _Child(process, ours)
         self._children.add(child)
-        said = b""
-        with suppress(TimeoutError, ConnectionError):
-            async with asyncio.timeout(READY_SECONDS):
-                said = await asyncio.get_running_loop().sock_recv(ours, 65536)
+        said = await self._first_words(ours)
         if said:
             if not any(self._slots):
                 self._on_ready(said)
             return child
+        if self._ending.is_set():
+            child.leave()
         if process.returncode is None:
             with suppress(ProcessLookupError, TimeoutError):
                 await asyncio.wait_for(process.wait(), 1.0)
@@ -141,6 +140,20 @@ class Supervisor:
         code = await child.wait()
         self._children.discard(child)
         return code if code > 0 else 1
+
+    async def _first_words(self, channel: socket.socket) -> bytes:
+        """What a process says when it is ready; empty if it ends before, takes too long, or is not needed any more."""
+        loop = asyncio.get_running_loop()
+        receiving = asyncio.ensure_future(loop.sock_recv(channel, 65536))
+        ending = asyncio.ensure_future(self._ending.wait())
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(
+            (receiving, ending), timeout=READY_SECONDS, return_when=first
+        )
+        for each in (receiving, ending):
+            each.cancel()
+        [said, _] = await asyncio.gather(receiving, ending, return_exceptions=True)
+        return said if isinstance(said, bytes) else b""
 
     def _keep(self, slot: int, child: _Child) -> None:
         self._slots[slot] = child
