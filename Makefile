@@ -7,6 +7,8 @@ PYTHON := $(or $(shell python3 -E -c 'import sys; print("%s/bin/python%d.%d" % (
 endif
 VENV ?= .venv
 WORKERS ?= 2
+# For tests that mostly wait for a server: more at once than there are cores.
+WAITING_WORKERS ?= 4
 FUZZ_SECONDS ?= 60
 BENCH ?=
 DETAILS ?=
@@ -139,10 +141,10 @@ $(VENV)/.services: $(VENV)/.base requirements/services.txt
 	@touch $@
 
 postgres: $(VENV)/.dev $(VENV)/.package $(VENV)/.postgres ## Try everything that keeps state on a real Postgres
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/postgres
+	$(BIN)/python -m pytest --numprocesses=$(WAITING_WORKERS) tests/postgres
 
 temporal: $(VENV)/.dev $(VENV)/.package $(VENV)/.postgres $(VENV)/.services ## Try the engine on a real Temporal
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) tests/temporal
+	$(BIN)/python -m pytest --numprocesses=$(WAITING_WORKERS) tests/temporal
 
 cluster: $(VENV)/.dev $(VENV)/.package $(VENV)/.postgres $(VENV)/.services ## Run Postgres, Temporal, 4 workers and 2 servers, and make trouble for all (CLUSTER_SECONDS=300)
 	$(BIN)/python -m pytest --capture=no tests/cluster
