@@ -22,7 +22,7 @@ def start_patiently(
     A program that met such a server later than in its first seconds is not run again.
 
     Args:
-        attempt: Opens everything anew, and runs the program to its end.
+        attempt: Opens everything, and runs the program to its end.
         report: Hears, once, what the program waits for.
         seconds: How long a server may take.
 
