@@ -308,6 +308,20 @@ def test_who_may_only_look_learns_which_processes_are_gone(url: str, how: str) -
                 do(reader.claim("run/2", 60))
 
 
+def test_who_may_write_rows_but_has_no_name_writes_nothing(url: str) -> None:
+    """Others could never find such a process to be gone, and would wait for what it had begun."""
+    name = url.rpartition("/")[2]
+    with opened(url) as store:
+        write(store, append(0))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(READER.format(name=name).encode())
+            connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA agent_resolver TO {name}".encode())
+        refusal = pytest.raises(UnreadableFile, match="cannot keep the names of processes: permission denied")
+        with opened(url.replace("postgres@", f"{name}@")) as nameless, refusal:
+            write(nameless, append(1))
+        assert numbers(store) == [0]
+
+
 def is_held(url: str, owner: str) -> bool:
     """True if a process of this name holds its lock; False also while the server does not answer."""
     looking = """

@@ -172,6 +172,7 @@ class PostgresDatabase(StoreDatabase):
         """
         if self.watch is not None:
             self.watch.start(RETURN_SECONDS)
+            self.watch.require_name()
         connection = self._ready_to_write(RETURN_SECONDS)
         try:
             self._has_part = False

@@ -80,6 +80,8 @@ class Watch:
         self.name = secrets.token_hex(8)
         self.rows = 0
         """How often the row of this process was made: another process removes it if the server lost this one."""
+        self._refusal: psycopg.Error | None = None
+        """Why this process has no name that others can ask about."""
         self._address = address
         self._on_word = on_word
         self._starting = Lock()
@@ -109,8 +111,20 @@ class Watch:
         try:
             return connect_ready(self._address, seconds, self._enter_first)
         except psycopg.Error as error:
-            problem = f"cannot keep the names of processes: {error}"
-            raise UnreadableFile(self._address.name, problem) from error
+            raise self._nameless(error) from error
+
+    def require_name(self) -> None:
+        """Refuse a process that others could not find to be gone: nothing that it began would be taken up by them.
+
+        Raises:
+            UnreadableFile: It may only look.
+        """
+        if self._refusal is not None:
+            raise self._nameless(self._refusal) from self._refusal
+
+    def _nameless(self, error: psycopg.Error) -> UnreadableFile:
+        problem = f"cannot keep the names of processes: {error}"
+        return UnreadableFile(self._address.name, problem)
 
     def _enter_first(self, connection: PostgresConnection) -> None:
         if self._enter(connection):
@@ -137,14 +151,15 @@ class Watch:
 
     def _enter(self, connection: PostgresConnection) -> bool:
         """Be there, and listen; False if this process may only look, so that no other one has to know of it."""
-        is_named = False
-        with suppress(*_ONLY_LOOKS):
+        try:
             self._take_name(connection)
-            is_named = True
+            self._refusal = None
+        except _ONLY_LOOKS as error:
+            self._refusal = error
         # A replica refuses this too.
         with suppress(*_ONLY_LOOKS):
             connection.run(f"LISTEN {CHANNEL}")
-        return is_named
+        return self._refusal is None
 
     def _take_name(self, connection: PostgresConnection) -> None:
         """Take the lock, and then the name: others take a name without a lock for one of a process that is gone."""
